@@ -1,0 +1,78 @@
+"""One line for people when telemetry doesn't arrive, from the driver only; the rest is counted.
+
+Says what doesn't answer and what to do, the first time an endpoint fails and the first time one refuses, and once more
+when it is back.
+"""
+
+import logging
+import socket
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from verl_otel.delivery.core import Batch, Outcome, Refused, Unreachable
+
+logger = logging.getLogger("verl_otel")
+
+
+class Diagnosis:
+    """Keeps which endpoint already was spoken of."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._down: set[str] = set()
+        self._refused: set[str] = set()
+
+    def report(self, endpoint: str, batch: Batch, outcome: Outcome) -> None:
+        """Take an outcome; called on the sender's thread."""
+        # Three signals of one backend are one thing to a person.
+        place = _address(endpoint)
+        if isinstance(outcome, Unreachable):
+            if place not in self._down:
+                self._down.add(place)
+                logger.warning("verl-otel: %s", self._why(endpoint, place, outcome.detail))
+        elif isinstance(outcome, Refused):
+            if endpoint not in self._refused:
+                self._refused.add(endpoint)
+                logger.warning("verl-otel: %s", _why_refused(endpoint, batch, outcome.detail))
+        elif place in self._down:
+            self._down.discard(place)
+            logger.warning("verl-otel: %s answers again; what was kept is being sent", place)
+
+    def _why(self, endpoint: str, place: str, detail: str) -> str:
+        kept = "telemetry is kept and tried again while the bound lasts, and training runs on"
+        over_http = endpoint.startswith(("http://", "https://"))
+        if not over_http and _speaks_http(place):
+            return (
+                f"{place} answers HTTP, not gRPC: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or give the gRPC port "
+                f"(usually 4317) in OTEL_EXPORTER_OTLP_ENDPOINT; {kept}"
+            )
+        if over_http and ("BadStatusLine" in detail or "RemoteDisconnected" in detail or "ConnectionReset" in detail):
+            return (
+                f"{place} doesn't answer HTTP ({detail}): if it is a gRPC port, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or "
+                f"give the HTTP port (usually 4318) in OTEL_EXPORTER_OTLP_ENDPOINT; {kept}"
+            )
+        hint = "" if self._environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") else " (OTEL_EXPORTER_OTLP_ENDPOINT is not set)"
+        return f"{place} can't be reached{hint}: {detail}; start a collector there or set the endpoint; {kept}"
+
+
+def _why_refused(endpoint: str, batch: Batch, detail: str) -> str:
+    variable = f"OTEL_{batch.signal.name}_EXPORTER=none"
+    return (
+        f"{endpoint} refuses {batch.signal.value} ({detail}), so they are dropped and counted: check the path and the "
+        f"token, or set {variable} if it doesn't take them"
+    )
+
+
+def _address(endpoint: str) -> str:
+    return urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").netloc or endpoint
+
+
+def _speaks_http(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]") or "localhost", int(port)), timeout=1) as connection:
+            connection.settimeout(1)
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            return connection.recv(5).startswith(b"HTTP/")
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,136 @@
+"""The thread that gathers: four times a second it encodes what was handed over, at the interval it collects metrics.
+
+It is not the sender's: while a request hangs, spans must still become bytes, and while a producer hangs, bytes must
+still leave.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from verl_otel.delivery.core import Batch, Reason, Signal, Worth
+from verl_otel.delivery.handoff import Handoff
+from verl_otel.delivery.metrics import GatheringReader, count_points
+from verl_otel.delivery.sender import Sender, suppress_instrumentation
+from verl_otel.guard import failures
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import MetricsData
+
+    from verl_otel.delivery.encoding import Encoder
+
+TICK: Final = 0.25
+MOST_ITEMS: Final = 512
+"""Spans or log records in one request, as the SDK's batch processor."""
+
+
+class Gatherer:
+    """Encodes for the sender; starts its thread with `start` and stops it with `stop`."""
+
+    def __init__(
+        self,
+        sender: Sender,
+        encoders: dict[Signal, "Callable[[], Encoder]"],
+        spans: Handoff,
+        logs: Handoff,
+        reader: GatheringReader | None,
+        interval: float,
+    ) -> None:
+        """`encoders`: the signals that are delivered, each with what makes its encoder on the thread. `interval`: s."""
+        self._sender = sender
+        self._make = encoders
+        self._made: dict[Signal, Encoder] = {}
+        self._spans, self._logs, self._reader = spans, logs, reader
+        self._interval = interval
+        self._wake = threading.Event()
+        self._round = threading.Condition()
+        self._asked = self._answered = 0
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread = threading.Thread(target=self._run, name="verl-otel-gather", daemon=True)
+        self._thread.start()
+
+    def gather(self, deadline: float) -> bool:
+        """Have everything gathered now, metrics too; False if that isn't done by `deadline` (monotonic seconds)."""
+        with self._round:
+            self._asked += 1
+            mine = self._asked
+            self._wake.set()
+            return self._round.wait_for(lambda: self._answered >= mine, max(0.0, deadline - monotonic()))
+
+    def stop(self) -> None:
+        """Gather no more."""
+        self._stopping = True
+        self._wake.set()
+
+    def _run(self) -> None:
+        suppress_instrumentation()
+        due = monotonic() + self._interval
+        while not self._stopping:
+            self._wake.wait(TICK)
+            self._wake.clear()
+            with self._round:
+                asked = self._asked
+            try:
+                self._encode_handed_over()
+                if monotonic() >= due or asked > self._answered:
+                    due = monotonic() + self._interval
+                    self._encode_interval()
+            except Exception as error:  # noqa: BLE001 - anything that escaped here would end all gathering
+                failures.add("gathering", error)
+            with self._round:
+                self._answered = asked
+                self._round.notify_all()
+
+    def _encode_handed_over(self) -> None:
+        self._drain(Signal.TRACES, self._spans, Worth.SPAN)
+        self._drain(Signal.LOGS, self._logs, Worth.SNAPSHOT)
+        if self._reader is not None:
+            while snapshots := self._reader.snapshots(1):
+                self._offer_metrics(snapshots[0], Worth.SNAPSHOT)
+            if lost := self._reader.take_overflow():
+                self._sender.count_drop(Signal.METRICS, Reason.OVERLOAD, lost)
+
+    def _encode_interval(self) -> None:
+        if self._reader is not None:
+            self._offer_metrics(self._reader.gather(), Worth.INTERVAL)
+
+    def _drain(self, signal: Signal, handoff: Handoff, worth: Worth) -> None:
+        if signal in self._make:
+            while objects := handoff.take(MOST_ITEMS):
+                self._offer(signal, objects, worth)
+        if lost := handoff.take_overflow():
+            self._sender.count_drop(signal, Reason.OVERLOAD, lost)
+
+    def _offer(self, signal: Signal, objects: Sequence[Any], worth: Worth) -> None:
+        encode = getattr(self._encoder(signal), signal.value)
+        try:
+            self._sender.offer(Batch(signal, encode(objects), len(objects), worth))
+        except Exception as error:  # noqa: BLE001 - encoders raise whatever a strange value makes them raise
+            if len(objects) == 1:
+                failures.add(f"encoding {signal.value}", error)
+                self._sender.count_drop(signal, Reason.ENCODING, 1)
+                return
+            # One bad object must not cost its neighbours.
+            for one in objects:
+                self._offer(signal, [one], worth)
+
+    def _offer_metrics(self, data: "MetricsData", worth: Worth) -> None:
+        if not (points := count_points(data)):
+            return
+        try:
+            payload = self._encoder(Signal.METRICS).metrics(data)
+        except Exception as error:  # noqa: BLE001 - as above
+            failures.add("encoding metrics", error)
+            self._sender.count_drop(Signal.METRICS, Reason.ENCODING, points)
+            return
+        self._sender.offer(Batch(Signal.METRICS, payload, points, worth))
+
+    def _encoder(self, signal: Signal) -> "Encoder":
+        if signal not in self._made:
+            self._made[signal] = self._make[signal]()
+        return self._made[signal]

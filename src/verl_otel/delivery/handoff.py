@@ -1,0 +1,42 @@
+"""Where the training threads leave what is to be sent: an append, no lock, no wake-up, bounded by a count.
+
+A finished span or a log record is an object of some kilobytes; the gatherer's thread turns it into bytes four times a
+second. A lock here could deadlock: garbage collection may end a span while this very thread holds it.
+"""
+
+from collections import deque
+from typing import Any, Final
+
+MOST_OBJECTS: Final = 16_384
+"""About 50 MiB of span objects; reached only where more than 65,000 a second end, or the gatherer is starved."""
+
+
+class Handoff:
+    """A bounded bag of objects: any thread puts, one takes."""
+
+    def __init__(self, most: int = MOST_OBJECTS) -> None:
+        self._objects: deque[Any] = deque()
+        self._most = most
+        self.overflow = 0
+
+    def put(self, one: Any) -> None:
+        """Leave an object; beyond the bound it is dropped and counted."""
+        if len(self._objects) >= self._most:
+            self.overflow += 1
+        else:
+            self._objects.append(one)
+
+    def take(self, most: int) -> list[Any]:
+        """Up to `most` objects, oldest first."""
+        taken: list[Any] = []
+        while len(taken) < most:
+            try:
+                taken.append(self._objects.popleft())
+            except IndexError:
+                break
+        return taken
+
+    def take_overflow(self) -> int:
+        """How many were dropped since the last call."""
+        overflow, self.overflow = self.overflow, 0
+        return overflow

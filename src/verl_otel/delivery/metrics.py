@@ -1,0 +1,110 @@
+"""The metric reader: collects the SDK's instruments and asks the producers, in the gatherer's thread only.
+
+Producers give metric data that instruments can't carry. Snapshots (a step's scalars) are kept apart from what is
+collected at the interval: each is one request of its own, with its own time, and none replaces another.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from opentelemetry.sdk.metrics import Counter, Histogram, ObservableCounter
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Metric,
+    MetricReader,
+    MetricsData,
+    ResourceMetrics,
+    ScopeMetrics,
+)
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+
+from verl_otel import semconv
+from verl_otel.delivery.handoff import Handoff
+from verl_otel.guard import guard
+from verl_otel.version import __version__
+
+Producer = Callable[[], Iterable[Metric]]
+"""Asked at each interval for metric data; an exception costs its own data and is counted."""
+
+_SCOPE: Final = InstrumentationScope(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
+
+
+class GatheringReader(MetricReader):
+    """An SDK metric reader without a thread; `gather` and `snapshots` are called by the one that has it."""
+
+    def __init__(self, resource: Callable[[], Resource]) -> None:
+        """`resource`: asked at each gathering, since parts of it are known late."""
+        super().__init__(preferred_temporality=preferred_temporality(os.environ))
+        self._resource = resource
+        self._collected: MetricsData | None = None
+        self._producers: list[Producer] = []
+        self._snapshots = Handoff()
+
+    def add_producer(self, producer: Producer) -> None:
+        """Ask `producer` too from now on."""
+        self._producers.append(producer)
+
+    def put_snapshot(self, make: Producer) -> None:
+        """Queue one snapshot; `make` is called later, by the gatherer's thread. Returns at once."""
+        self._snapshots.put(make)
+
+    def gather(self) -> MetricsData:
+        """What the instruments and producers hold now."""
+        self._collected = None
+        with guard("collecting metrics"):
+            self.collect()
+        produced: list[Metric] = []
+        for producer in list(self._producers):
+            with guard("metric producer"):
+                produced.extend(producer())
+        collected = list(self._collected.resource_metrics) if self._collected is not None else []
+        return MetricsData([*collected, *(self._wrap(produced).resource_metrics if produced else ())])
+
+    def snapshots(self, most: int) -> list[MetricsData]:
+        """Up to `most` queued snapshots, oldest first."""
+        made: list[MetricsData] = []
+        for make in self._snapshots.take(most):
+            with guard("snapshot"):
+                made.append(self._wrap(list(make())))
+        return made
+
+    def take_overflow(self) -> int:
+        """Snapshots dropped since the last call."""
+        return self._snapshots.take_overflow()
+
+    def _wrap(self, metrics: list[Metric]) -> MetricsData:
+        scoped = ScopeMetrics(_SCOPE, metrics, semconv.SCHEMA_URL)
+        return MetricsData([ResourceMetrics(self._resource(), [scoped], "")])
+
+    def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **_: object) -> None:
+        self._collected = metrics_data
+
+    def shutdown(self, timeout_millis: float = 30_000, **_: object) -> None:
+        """Nothing is open here."""
+
+
+def count_points(data: MetricsData) -> int:
+    """Data points in a collection."""
+    return sum(
+        len(metric.data.data_points)
+        for resource in data.resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+    )
+
+
+def preferred_temporality(environ: "os._Environ[str] | dict[str, str]") -> dict[type, AggregationTemporality] | None:
+    """Temporality by OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE, as the OTLP exporter specification has it.
+
+    https://opentelemetry.io/docs/specs/otel/metrics/sdk_exporters/otlp/#additional-environment-variable-configuration
+    None (cumulative for all) for `cumulative`, nothing, or an unknown word.
+    """
+    delta = AggregationTemporality.DELTA
+    preference = environ.get("OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE", "").strip().lower()
+    if preference == "delta":
+        return {Counter: delta, Histogram: delta, ObservableCounter: delta}
+    if preference == "lowmemory":
+        return {Counter: delta, Histogram: delta}
+    return None

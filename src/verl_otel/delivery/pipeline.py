@@ -1,0 +1,112 @@
+"""All of delivery for one process: processors and reader in front, gatherer and sender behind, one deadline to flush.
+
+What is delivered, and how, is said by the standard variables: see `destinations`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from time import monotonic, time_ns
+from typing import TYPE_CHECKING
+
+from opentelemetry.sdk.metrics.export import Metric
+from opentelemetry.sdk.resources import Resource
+
+from verl_otel import semconv
+from verl_otel.delivery.core import Signal, Statistics
+from verl_otel.delivery.destinations import Destination
+from verl_otel.delivery.gatherer import Gatherer
+from verl_otel.delivery.handoff import Handoff
+from verl_otel.delivery.logs import HandoffLogRecordProcessor
+from verl_otel.delivery.metrics import GatheringReader
+from verl_otel.delivery.points import counter, gauge
+from verl_otel.delivery.sender import Report, Sender
+from verl_otel.delivery.spans import HandoffSpanProcessor
+from verl_otel.guard import failures
+
+if TYPE_CHECKING:
+    from verl_otel.delivery.encoding import Encoder
+    from verl_otel.delivery.transports import Transport
+
+
+class Pipeline:
+    """Delivery of the signals in `destinations`; a signal that isn't there has no processor or reader."""
+
+    def __init__(
+        self,
+        destinations: Mapping[Signal, Destination],
+        resource: Callable[[], Resource],
+        *,
+        bound: int,
+        interval: float,
+        report: Report | None = None,
+    ) -> None:
+        """`bound`: bytes queued at most. `interval`: seconds between metric collections. Starts no thread yet."""
+        self._started = time_ns()
+        spans, logs = Handoff(), Handoff()
+        self.span_processor = HandoffSpanProcessor(spans) if Signal.TRACES in destinations else None
+        self.log_processor = HandoffLogRecordProcessor(logs) if Signal.LOGS in destinations else None
+        self.reader = GatheringReader(resource) if Signal.METRICS in destinations else None
+        if self.reader is not None:
+            self.reader.add_producer(self._report_on_itself)
+        self._sender = Sender(bound, {signal: _connect(signal, one) for signal, one in destinations.items()}, report)
+        encoders = {signal: _encoder(one) for signal, one in destinations.items()}
+        self._gatherer = Gatherer(self._sender, encoders, spans, logs, self.reader, interval)
+
+    def start(self) -> None:
+        """Start gathering; sending starts with the first batch."""
+        self._gatherer.start()
+
+    def flush(self, seconds: float) -> bool:
+        """Gather and send everything within `seconds`, all signals together; True if the backend has it all."""
+        deadline = monotonic() + seconds
+        return self._gatherer.gather(deadline) and self._sender.flush(deadline)
+
+    def stop(self) -> int:
+        """Stop both threads; returns the items given up."""
+        self._gatherer.stop()
+        return self._sender.stop()
+
+    def statistics(self) -> Statistics:
+        """What was exported and dropped so far, and what waits."""
+        return self._sender.statistics()
+
+    def _report_on_itself(self) -> Iterable[Metric]:
+        counts, start = self.statistics(), self._started
+        for signal in Signal:
+            yield counter(semconv.EXPORTED[signal.value], [({}, counts.exported.get(signal, 0))], start)
+        # A zero is worth a point: "nothing was lost" is a statement that a missing series doesn't make.
+        dropped = {(signal, None): 0 for signal in Signal} | dict(counts.dropped.items())
+        yield counter(
+            semconv.TELEMETRY_DROPPED,
+            [
+                ({semconv.SIGNAL: signal.value, semconv.DROP_REASON: reason.value if reason else "none"}, count)
+                for (signal, reason), count in dropped.items()
+            ],
+            start,
+        )
+        retries = [({semconv.SIGNAL: signal.value}, counts.retries.get(signal, 0)) for signal in Signal]
+        yield counter(semconv.TELEMETRY_RETRIES, retries, start)
+        yield gauge(semconv.TELEMETRY_QUEUE, [({}, counts.queued_bytes)])
+        if errors := failures.counts():
+            yield counter(semconv.TELEMETRY_ERRORS, [({semconv.PLACE: one}, n) for one, n in errors.items()], start)
+
+
+def _encoder(destination: Destination) -> "Callable[[], Encoder]":
+    def make() -> "Encoder":
+        from verl_otel.delivery import encoding
+
+        return encoding.ConsoleEncoder() if destination.kind == "console" else encoding.OtlpEncoder()
+
+    return make
+
+
+def _connect(signal: Signal, destination: Destination) -> "Callable[[], Transport]":
+    def make() -> "Transport":
+        from verl_otel.delivery import transports
+
+        if destination.kind == "console":
+            return transports.ConsoleTransport()
+        if destination.kind == "grpc":
+            return transports.GrpcTransport(signal, destination.headers())
+        return transports.HttpTransport(signal, destination.headers())
+
+    return make

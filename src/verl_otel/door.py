@@ -1,0 +1,52 @@
+"""The programmatic door: all instrumentors of this package, in the order in which they are entered and left."""
+
+import os
+import sys
+from typing import Final
+
+from verl_otel import runtime
+from verl_otel.instrumentors.base import VerlInstrumentor
+from verl_otel.instrumentors.profiler import ProfilerInstrumentor
+from verl_otel.instrumentors.ray import RayInstrumentor
+from verl_otel.instrumentors.rollouts import RolloutsInstrumentor
+from verl_otel.instrumentors.timers import TimersInstrumentor
+from verl_otel.instrumentors.tracking import TrackingInstrumentor
+from verl_otel.instrumentors.trainers import TrainersInstrumentor
+from verl_otel.instrumentors.workers import WorkersInstrumentor
+from verl_otel.settings import PREFIX
+
+INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
+    RayInstrumentor,
+    TrackingInstrumentor,
+    TrainersInstrumentor,
+    TimersInstrumentor,
+    WorkersInstrumentor,
+    ProfilerInstrumentor,
+    RolloutsInstrumentor,
+)
+
+
+def instrument() -> None:
+    """Instrument with every instrumentor that isn't disabled or active already."""
+    if _in_ray_worker():
+        os.environ[f"{PREFIX}ROLE"] = "worker"
+    disabled = {one.strip() for one in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
+    for kind in INSTRUMENTORS:
+        instrumentor = kind()
+        if not disabled & {kind.name, "*"} and not instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.instrument(skip_dep_check=True)
+
+
+def uninstrument() -> None:
+    """Undo in reverse, then end delivery."""
+    for kind in reversed(INSTRUMENTORS):
+        instrumentor = kind()
+        if instrumentor.is_instrumented_by_opentelemetry:
+            instrumentor.uninstrument()
+    runtime.stop()
+
+
+def _in_ray_worker() -> bool:
+    worker = getattr(getattr(sys.modules.get("ray"), "_private", None), "worker", None)
+    mode = getattr(getattr(worker, "global_worker", None), "mode", None)
+    return mode is not None and mode == getattr(worker, "WORKER_MODE", None)

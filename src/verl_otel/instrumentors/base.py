@@ -1,0 +1,168 @@
+"""What every instrumentor of ours shares: a table of targets, wrapped when the user imports them, restored exactly."""
+
+import functools
+import os
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from inspect import iscoroutinefunction
+from types import ModuleType
+from typing import Any, ClassVar, Final, Protocol
+
+from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
+
+from verl_otel.guard import guard, logger
+from verl_otel.patching import Patches, Wrapper, patches
+from verl_otel.settings import Settings
+
+DEPENDENCIES: Final = ("verl >= 0.7.1.dev0",)
+
+
+@dataclass(frozen=True)
+class Target:
+    """An attribute of verl's that is wrapped.
+
+    `reads` are the parameters that the wrapper takes by name; the contract tests hold them, and the attribute itself,
+    against every verl release from `since` to `until`.
+    """
+
+    module: str
+    attribute: str
+    wrapper: Wrapper
+    reads: tuple[str, ...] = ()
+    since: str = "0.7.1"
+    until: str | None = None
+
+
+class VerlInstrumentor(BaseInstrumentor):  # type: ignore[misc] # opentelemetry-instrumentation has no types
+    """Base of the instrumentors. Instrumenting imports nothing of verl, Ray or torch, and never raises."""
+
+    name: ClassVar[str]
+    """Of the entry point, for OTEL_PYTHON_DISABLED_INSTRUMENTATIONS."""
+    targets: ClassVar[Sequence[Target]] = ()
+
+    @property
+    def patches(self) -> Patches:
+        """The replacements this instrumentor made."""
+        return patches(self.name)
+
+    def instrumentation_dependencies(self) -> Collection[str]:
+        """What is instrumented; `.dev0` lets a development version of verl in."""
+        return DEPENDENCIES
+
+    def _instrument(self, **_: Any) -> None:
+        if switched_off():
+            return
+        with guard(f"instrumenting {self.name}"):
+            self.patches.start()
+            for module in dict.fromkeys(target.module for target in self.targets):
+                self.patches.when_imported(module, self._wrap_targets)
+            self._patch_more()
+
+    def _uninstrument(self, **_: Any) -> None:
+        with guard(f"uninstrumenting {self.name}"):
+            self.patches.undo()
+
+    def _patch_more(self) -> None:
+        """For targets that a table can't name."""
+
+    def _wrap_targets(self, module: ModuleType) -> None:
+        for target in self.targets:
+            if target.module == module.__name__:
+                with guard(f"patch {target.module}.{target.attribute}"):
+                    self._wrap_target(module, target)
+
+    def _wrap_target(self, module: ModuleType, target: Target) -> None:
+        *path, name = target.attribute.split(".")
+        owner = functools.reduce(lambda found, part: getattr(found, part, None), path, module)  # type: ignore[arg-type, return-value]
+        if owner is None or not self.patches.wrap(owner, name, target.wrapper):
+            _warn_missing(target)
+
+
+def switched_off() -> bool:
+    """Whether OTEL_SDK_DISABLED or VERL_OTEL_ENABLED=false says to leave everything alone."""
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or Settings.read().enabled is False
+
+
+def _warn_missing(target: Target) -> None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    from packaging.version import Version
+
+    try:
+        here = Version(version("verl"))
+    except PackageNotFoundError:
+        return
+    in_range = here >= Version(target.since) and (target.until is None or here <= Version(target.until))
+    if in_range:
+        logger.warning(
+            "verl %s has no %s.%s: what verl-otel reads there is missing, the rest works. A newer verl-otel may know it.",
+            here,
+            target.module,
+            target.attribute,
+        )
+
+
+class Observation(Protocol):
+    """What a wrapper starts before the user's call and ends after it; `Recording` is one. Neither method raises."""
+
+    def stop(self) -> None:
+        """The call returned."""
+
+    def fail(self, error: BaseException) -> None:
+        """The call raised."""
+
+
+def observed(
+    own: Patches,
+    start: Callable[..., Observation | None],
+    read: Callable[[Any, Any], None] | None = None,
+) -> Wrapper:
+    """A wrapper that observes each call: `start` is given its arguments, `read` the observation and the result.
+
+    Serves functions and coroutine functions; the user's call is outside every guard and its exception passes as it is.
+    """
+
+    def begin(args: Any, kwargs: Any) -> Observation | None:
+        with guard(f"{own.name} {start.__name__}"):
+            return start(*args, **kwargs) if own.active else None
+        return None
+
+    def finish(observation: Observation | None, result: Any) -> None:
+        if observation is not None:
+            if read is not None:
+                with guard(f"{own.name} {read.__name__}"):
+                    read(observation, result)
+            observation.stop()
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        if iscoroutinefunction(original):
+
+            @functools.wraps(original)
+            async def observed_coroutine(*args: Any, **kwargs: Any) -> Any:
+                observation = begin(args, kwargs)
+                try:
+                    result = await original(*args, **kwargs)
+                except BaseException as error:
+                    if observation is not None:
+                        observation.fail(error)
+                    raise
+                finish(observation, result)
+                return result
+
+            return observed_coroutine
+
+        @functools.wraps(original)
+        def observed_function(*args: Any, **kwargs: Any) -> Any:
+            observation = begin(args, kwargs)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                if observation is not None:
+                    observation.fail(error)
+                raise
+            finish(observation, result)
+            return result
+
+        return observed_function
+
+    return wrapper

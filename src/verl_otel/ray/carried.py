@@ -1,0 +1,109 @@
+"""Code that travels: Ray pickles what stands here by value, into actor classes, tasks and the worker set-up.
+
+A process that gets it may not have verl-otel installed. So nothing of ours is imported at the top, each function imports
+what it needs when it is called, and without the package it does just what it would have done without us. `reach`
+registers this module with Ray's cloudpickle as one to pickle by value.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+KEYWORD = "_verl_otel_context"
+"""The keyword argument that carries the context over a call."""
+
+CARRIES = "__verl_otel_carries__"
+"""Attribute of a method that takes the keyword; it survives pickling, unlike `__signature__`."""
+
+
+def carrying(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, of any kind that Ray runs, taking the keyword too and running in the context it brings."""
+    if inspect.iscoroutinefunction(function):
+
+        @functools.wraps(function)
+        async def carried(*args: Any, _verl_otel_context: Any = None, **kwargs: Any) -> Any:
+            leave = entered(_verl_otel_context)
+            try:
+                return await function(*args, **kwargs)
+            finally:
+                leave()
+
+    elif inspect.isasyncgenfunction(function):
+
+        @functools.wraps(function)
+        async def carried(*args: Any, _verl_otel_context: Any = None, **kwargs: Any) -> Any:
+            leave = entered(_verl_otel_context)
+            try:
+                async for one in function(*args, **kwargs):
+                    yield one
+            finally:
+                leave()
+
+    elif inspect.isgeneratorfunction(function):
+
+        @functools.wraps(function)
+        def carried(*args: Any, _verl_otel_context: Any = None, **kwargs: Any) -> Any:
+            leave = entered(_verl_otel_context)
+            try:
+                return (yield from function(*args, **kwargs))
+            finally:
+                leave()
+
+    else:
+
+        @functools.wraps(function)
+        def carried(*args: Any, _verl_otel_context: Any = None, **kwargs: Any) -> Any:
+            leave = entered(_verl_otel_context)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                leave()
+
+    setattr(carried, CARRIES, True)
+    return carried
+
+
+def entered(carrier: Any) -> Callable[[], None]:
+    """Enter the context that a carrier brings; returns what leaves it again."""
+    if carrier is None:
+        return _nothing
+    try:
+        from verl_otel.ray.context import enter
+    except ImportError:
+        return _nothing
+    return enter(carrier)
+
+
+def _nothing() -> None:
+    return None
+
+
+def worker_setup(theirs: Any) -> Callable[[], None]:
+    """The function Ray calls when a worker process starts: ours, then the job's own (a callable or a dotted name)."""
+
+    def set_up_worker() -> None:
+        try:
+            from verl_otel.ray.worker import set_up
+        except ImportError:
+            pass
+        else:
+            set_up()
+        if isinstance(theirs, str):
+            import importlib
+
+            module, _, name = theirs.rpartition(".")
+            getattr(importlib.import_module(module), name)()
+        elif theirs is not None:
+            theirs()
+
+    return set_up_worker
+
+
+def flush_actor(_: Any, seconds: float) -> None:
+    """Asked of an idle actor through `__ray_call__`: send what it has, and have the actors it made do the same."""
+    try:
+        from verl_otel.ray.ending import flush_run
+    except ImportError:
+        return
+    flush_run(seconds)

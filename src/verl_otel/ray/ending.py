@@ -1,0 +1,119 @@
+"""The end of a run: every process sends what it has while the actors still live, within one short time.
+
+No delivery depends on this: every process sends by itself within a second, metrics at their interval. Actors are held
+weakly, since a strong handle would keep one alive that Ray had collected.
+"""
+
+import atexit
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+
+from verl_otel import runtime
+from verl_otel.guard import guard
+from verl_otel.patching import Patches
+from verl_otel.ray import carried
+from verl_otel.telemetry import run
+from verl_otel.telemetry.recording import truncate_open
+from verl_otel.telemetry.run import Failure
+
+_actors: "list[weakref.ref[Any]]" = []
+
+
+def patch_actor_creation(own: Patches, actor_class: Any) -> None:
+    """`actor_class`: `ray.actor.ActorClass`; remembers, weakly, what this process creates."""
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def create(self: Any, *args: Any, **kwargs: Any) -> Any:
+            handle = original(self, *args, **kwargs)
+            if own.active:
+                with guard("remembering an actor"):
+                    _actors.append(weakref.ref(handle))
+            return handle
+
+        return create
+
+    own.wrap(actor_class, "_remote", wrapper)
+
+
+def patch_driver(own: Patches, ray: Any) -> None:
+    """`ray`: the package, in a driver: its end must come before Ray's, and its failure is the run's."""
+    own.wrap(ray, "shutdown", functools.partial(_wrap_shutdown, own))
+    own.wrap(ray, "get", functools.partial(_wrap_get, own))
+    # Ray registered its own at its import, and the last registered runs first.
+    atexit.register(_end_driver, own)
+
+
+def flush_run(seconds: float | None = None) -> None:
+    """Have this process and the actors it created send everything, together within `seconds` (the setting's default)."""
+    started = runtime.started()
+    if started is None:
+        return
+    seconds = started.settings.flush_timeout if seconds is None else seconds
+    deadline = monotonic() + seconds
+    asked = _ask_actors(seconds * 0.8)
+    started.flush(deadline - monotonic())
+    _wait(asked, deadline)
+
+
+def _ask_actors(seconds: float) -> list[Any]:
+    living = [handle for reference in _actors if (handle := reference()) is not None]
+    _actors[:] = [weakref.ref(handle) for handle in living]
+    asked: list[Any] = []
+    for handle in living:
+        # An actor that died, or was never started, has nothing to send.
+        with contextlib.suppress(Exception):
+            asked.append(handle.__ray_call__.remote(carried.flush_actor, seconds))
+    return asked
+
+
+def _wait(asked: list[Any], deadline: float) -> None:
+    if not asked:
+        return
+    import ray
+
+    with contextlib.suppress(Exception):
+        ready, _ = ray.wait(asked, num_returns=len(asked), timeout=max(0.0, deadline - monotonic()))
+        for one in ready:
+            # Read, or Ray prints the error of an actor that has died.
+            with contextlib.suppress(Exception):
+                ray.get(one)
+
+
+def _end_driver(own: Patches) -> None:
+    if not own.active:
+        return
+    with guard("end of the driver"):
+        run.end()
+        truncate_open()
+        flush_run()
+
+
+def _wrap_shutdown(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def shutdown(*args: Any, **kwargs: Any) -> Any:
+        _end_driver(own)
+        return original(*args, **kwargs)
+
+    return shutdown
+
+
+def _wrap_get(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def get(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            # A time-out is an answer for a program that polls.
+            if own.active and type(error).__name__ != "GetTimeoutError":
+                with guard("noting a failure"):
+                    run.note_failure(Failure.of(error))
+            raise
+        run.note_failure(None)
+        return result
+
+    return get

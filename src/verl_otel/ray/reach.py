@@ -1,0 +1,143 @@
+"""Reaching workers: `ray.init` gives every worker of the job our settings and a set-up function.
+
+The way is Ray's RAY_RUNTIME_ENV_HOOK, which acts after the job's own runtime_env is merged and so never conflicts with
+it. Under `uv run` Ray ignores that hook, and the call's own runtime_env is added to instead.
+"""
+
+import contextlib
+import functools
+import importlib
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timezone
+from secrets import token_hex
+from typing import Any, Final
+
+from verl_otel.guard import guard, logger
+from verl_otel.patching import Patches
+from verl_otel.ray import carried, ending
+from verl_otel.settings import PREFIX
+from verl_otel.telemetry import run
+
+_HOOK: Final = "RAY_RUNTIME_ENV_HOOK"
+_OURS: Final = "verl_otel.ray.reach.runtime_env_hook"
+_SETUP: Final = "worker_process_setup_hook"
+_SETUP_VARIABLE: Final = "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"
+_PER_PROCESS: Final = ("service.instance.id", "host.", "process.")
+
+_theirs: str | None = None
+"""The user's own RAY_RUNTIME_ENV_HOOK, while ours stands in its place."""
+
+
+def patch_init(own: Patches, ray: Any) -> None:
+    """`ray`: the package. Says so, once, if it is too late."""
+    if ray.is_initialized():
+        logger.warning(
+            "Ray was initialised before verl-otel: its workers can't be reached, and only this process is observed. "
+            "Call verl_otel.instrument() (or import verl under opentelemetry-instrument) before ray.init()."
+        )
+    own.wrap(ray, "init", functools.partial(_wrap_init, own))
+    ending.patch_driver(own, ray)
+
+
+def _wrap_init(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def init(*args: Any, **kwargs: Any) -> Any:
+        ray = sys.modules["ray"]
+        if not own.active or ray.is_initialized():
+            return original(*args, **kwargs)
+        with guard("preparing ray.init"):
+            run_id()
+            ray.cloudpickle.register_pickle_by_value(carried)
+            if _under_uv_run():
+                kwargs["runtime_env"] = reaching(kwargs.get("runtime_env"))
+        with _environment():
+            result = original(*args, **kwargs)
+        with guard("start of the run"):
+            run.start()
+        return result
+
+    return init
+
+
+def runtime_env_hook(runtime_env: Any) -> Any:
+    """For RAY_RUNTIME_ENV_HOOK: the user's hook first, whose exceptions are the user's, then what workers need."""
+    if _theirs:
+        module, _, name = _theirs.rpartition(".")
+        runtime_env = getattr(importlib.import_module(module), name)(runtime_env)
+    with guard("runtime_env"):
+        return reaching(runtime_env)
+    return runtime_env
+
+
+def reaching(runtime_env: Any) -> dict[str, Any]:
+    """A runtime_env with our variables and set-up function; what it already has, it keeps."""
+    found = dict(runtime_env or {})
+    variables = dict(found.get("env_vars") or {})
+    found["env_vars"] = {**worker_environment(os.environ), **variables}
+    # A job submitted with a set-up function of its own has it in a variable by now, and Ray refuses another:
+    # workers then come by verl's plugin.
+    if _SETUP_VARIABLE not in variables:
+        found[_SETUP] = carried.worker_setup(found.get(_SETUP))
+    return found
+
+
+def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that workers get: OTEL_* and VERL_OTEL_*, without header values and what names one process.
+
+    Ray shows a runtime_env in its logs and dashboard, so no header may be in it: a worker reads its node's own
+    environment, or VERL_OTEL_HEADERS_FILE.
+    """
+    found = {
+        name: value
+        for name, value in environ.items()
+        if name.startswith(("OTEL_", PREFIX)) and not name.endswith("HEADERS") and "CREDENTIAL" not in name
+    }
+    if attributes := found.pop("OTEL_RESOURCE_ATTRIBUTES", ""):
+        shared = [one for one in attributes.split(",") if not one.strip().startswith(_PER_PROCESS)]
+        found["OTEL_RESOURCE_ATTRIBUTES"] = ",".join(shared)
+    return {**found, f"{PREFIX}ENABLED": "true", f"{PREFIX}ROLE": "worker"}
+
+
+def run_id() -> str:
+    """The run's identity: given in VERL_OTEL_RUN_ID, or made now and put there for every process that follows."""
+    made = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{token_hex(3)}"
+    return os.environ.setdefault(f"{PREFIX}RUN_ID", made)
+
+
+@contextlib.contextmanager
+def _environment() -> Iterator[None]:
+    """While Ray starts: our hook in place, and auto-instrumentation kept from Ray's own daemons.
+
+    A local cluster's daemons inherit PYTHONPATH; with opentelemetry-instrument's folder in it each would instrument
+    itself, for 0.6 s and nothing to tell. Workers are reached by the hook.
+    """
+    global _theirs
+    before = {name: os.environ.get(name) for name in (_HOOK, "PYTHONPATH")}
+    with guard("preparing Ray's environment"):
+        _theirs = before[_HOOK] if before[_HOOK] != _OURS else None
+        os.environ[_HOOK] = _OURS
+        if path := before["PYTHONPATH"]:
+            kept = [one for one in path.split(os.pathsep) if not one.endswith(os.path.join(*_AUTO))]
+            os.environ["PYTHONPATH"] = os.pathsep.join(kept)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+_AUTO: Final = ("opentelemetry", "instrumentation", "auto_instrumentation")
+
+
+def _under_uv_run() -> bool:
+    with guard("looking for uv run"):
+        from ray._private import ray_constants
+        from ray._private.runtime_env.uv_runtime_env_hook import _get_uv_run_cmdline
+
+        return bool(ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV and _get_uv_run_cmdline())
+    return False

@@ -1,0 +1,199 @@
+"""Every name of ours: spans, events, attributes, metrics with unit and buckets. Nothing else in the package spells one.
+
+Names follow OpenTelemetry's rules (dotted lower case, UCUM units, no unit in a name). Where a published convention has a
+name, it is taken (`gen_ai.*`, `service.*`, `host.*`, `otel.sdk.*`); the rest is `verl.*`.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from opentelemetry.semconv.schemas import Schemas
+
+SCHEMA_URL: Final = Schemas.V1_30_0.value
+SCOPE: Final = "verl_otel"
+
+# --- spans ---------------------------------------------------------------------------------------------------------
+
+SPAN_STEP: Final = "verl.step"
+SPAN_INIT: Final = "verl.init"
+SPAN_VALIDATE: Final = "verl.validate"
+SPAN_WARMUP: Final = "verl.warmup"
+SPAN_PHASE: Final = "verl.phase."
+"""Prefix; the timer's name follows: `verl.phase.update_actor`."""
+SPAN_WORKER: Final = "verl.worker."
+"""Prefix; the registered method's name follows: `verl.worker.compute_log_prob`."""
+SPAN_AGENT: Final = "invoke_agent"
+"""Followed by the agent loop's name, as OTel's gen_ai convention has it: `invoke_agent tool_agent`."""
+SPAN_GENERATE_CLIENT: Final = "chat"
+"""Model call of the agent loop; the gen_ai convention's operation name."""
+SPAN_GENERATE_SERVER: Final = "verl.engine.generate"
+
+SPAN_NAMES: Final = frozenset(
+    {SPAN_STEP, SPAN_INIT, SPAN_VALIDATE, SPAN_WARMUP, SPAN_GENERATE_CLIENT, SPAN_GENERATE_SERVER}
+)
+SPAN_PREFIXES: Final = (SPAN_PHASE, SPAN_WORKER, SPAN_AGENT + " ")
+
+# --- events --------------------------------------------------------------------------------------------------------
+
+EVENT_RUN_START: Final = "verl.run.start"
+EVENT_RUN_END: Final = "verl.run.end"
+EVENT_PROFILE: Final = "verl.profiler.capture"
+
+# --- attributes ----------------------------------------------------------------------------------------------------
+
+ATTRIBUTES: Final[dict[str, type]] = {}
+"""Type of the value of each attribute of ours; a name that ends in a dot is a prefix."""
+
+
+def _attribute(name: str, kind: type) -> str:
+    ATTRIBUTES[name] = kind
+    return name
+
+
+RUN_ID: Final = _attribute("verl.run.id", str)
+RUN_PROJECT: Final = _attribute("verl.run.project", str)
+RUN_EXPERIMENT: Final = _attribute("verl.run.experiment", str)
+RUN_ALGORITHM: Final = _attribute("verl.run.algorithm", str)
+RUN_MODEL: Final = _attribute("verl.run.model", str)
+RUN_TRAINER: Final = _attribute("verl.run.trainer", str)
+RUN_ENGINE: Final = _attribute("verl.run.engine", str)
+RUN_OUTCOME: Final = _attribute("verl.run.outcome", str)
+RUN_CONFIG: Final = _attribute("verl.run.config", str)
+RUN_VERSION: Final = _attribute("verl.run.version.", str)
+"""Prefix; a distribution's name follows: `verl.run.version.vllm`."""
+
+RAY_JOB_ID: Final = _attribute("ray.job.id", str)
+RAY_NODE_ID: Final = _attribute("ray.node.id", str)
+
+STEP: Final = _attribute("verl.step", int)
+PHASE: Final = _attribute("verl.phase", str)
+"""verl's timer name: on timer spans and, beside the rank, on worker spans."""
+ROLE: Final = _attribute("verl.role", str)
+RANK: Final = _attribute("verl.rank", int)
+"""Unique only together with the role."""
+LANE: Final = _attribute("verl.lane", str)
+"""Row of a state timeline: `trainer`, `<role>/<rank>`, `replica/<number>`."""
+TRUNCATED: Final = _attribute("verl.truncated", bool)
+"""The span was still open at an orderly end, and was ended by us."""
+VALIDATION: Final = _attribute("verl.validation", bool)
+WORKER_METHOD: Final = _attribute("verl.worker.method", str)
+
+SAMPLE_UID: Final = _attribute("verl.sample.uid", str)
+ROLLOUT_SESSION: Final = _attribute("verl.rollout.session", int)
+REPLICA: Final = _attribute("verl.replica", int)
+ENGINE_INPUT_TOKENS: Final = _attribute("verl.engine.input_tokens", int)
+ENGINE_OUTPUT_TOKENS: Final = _attribute("verl.engine.output_tokens", int)
+ENGINE_FINISH_REASON: Final = _attribute("verl.engine.finish_reason", str)
+
+# OTel's gen_ai convention (v1.41 names). Spelled here, since the constants' package deprecates and moves them.
+GEN_AI_OPERATION_NAME: Final = _attribute("gen_ai.operation.name", str)
+GEN_AI_AGENT_NAME: Final = _attribute("gen_ai.agent.name", str)
+GEN_AI_PROVIDER_NAME: Final = _attribute("gen_ai.provider.name", str)
+GEN_AI_INPUT_TOKENS: Final = _attribute("gen_ai.usage.input_tokens", int)
+GEN_AI_OUTPUT_TOKENS: Final = _attribute("gen_ai.usage.output_tokens", int)
+GEN_AI_FINISH_REASONS: Final = _attribute("gen_ai.response.finish_reasons", tuple)
+
+METRIC_KEY: Final = _attribute("verl.metric.key", str)
+"""The key given to Tracking.log, as it was."""
+STATISTIC: Final = _attribute("verl.statistic", str)
+DATA_SOURCE: Final = _attribute("verl.data_source", str)
+VARIABLE: Final = _attribute("verl.variable", str)
+
+PROFILER_TOOL: Final = _attribute("verl.profiler.tool", str)
+PROFILER_STEPS: Final = _attribute("verl.profiler.steps", tuple)
+PROFILER_RANKS: Final = _attribute("verl.profiler.ranks", tuple)
+"""Ranks that are profiled; empty means all."""
+PROFILER_PATH: Final = _attribute("verl.profiler.path", str)
+PROFILER_DURATION: Final = _attribute("verl.profiler.duration", float)
+
+SIGNAL: Final = _attribute("verl.telemetry.signal", str)
+DROP_REASON: Final = _attribute("verl.telemetry.reason", str)
+PLACE: Final = _attribute("verl.telemetry.place", str)
+VALUE_TYPE: Final = _attribute("verl.telemetry.type", str)
+
+# --- metrics -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MetricName:
+    """A metric of ours: name, UCUM unit, description and, for a histogram, bucket bounds in that unit."""
+
+    name: str
+    unit: str
+    description: str
+    buckets: tuple[float, ...] = ()
+
+
+# A phase takes milliseconds (advantages) to hours (a rollout with tools); the SDK's default bounds are for milliseconds.
+_DURATIONS: Final = (
+    0.01,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1,
+    2.5,
+    5,
+    10,
+    20,
+    40,
+    60,
+    120,
+    300,
+    600,
+    1200,
+    1800,
+    3600,
+    7200,
+    14400,
+)
+
+PHASE_DURATION: Final = MetricName("verl.phase.duration", "s", "Time of a trainer phase, as verl times it.", _DURATIONS)
+WORKER_DURATION: Final = MetricName(
+    "verl.worker.duration", "s", "Time of a registered worker method on one rank.", _DURATIONS
+)
+OPEN_DURATION: Final = MetricName(
+    "verl.phase.open.duration", "s", "How long each phase or worker call that is open now has been open."
+)
+RUN_INFO: Final = MetricName("verl.run.info", "", "Always 1; says what this run is.")
+STEP_SNAPSHOT: Final = MetricName(
+    "verl.step.snapshot",
+    "",
+    "The step given to Tracking.log; points with its time belong to that step. Never repeated.",
+)
+METRIC_NONFINITE: Final = MetricName("verl.metric.nonfinite", "{value}", "Scalars logged as NaN or infinite.")
+METRIC_SKIPPED: Final = MetricName("verl.metric.skipped", "{value}", "Logged values that are no number, by type.")
+METRIC_CUT: Final = MetricName("verl.metric.cut", "{value}", "Scalars left out beyond VERL_OTEL_MAX_KEYS.")
+METRIC_CLASHES: Final = MetricName(
+    "verl.metric.clashes", "{key}", "Keys exported as verl.key.* since their name was taken with another unit."
+)
+TELEMETRY_DROPPED: Final = MetricName("verl.telemetry.dropped", "{item}", "Items that will never arrive, by reason.")
+TELEMETRY_ERRORS: Final = MetricName("verl.telemetry.errors", "{error}", "Failures inside verl-otel, by place.")
+TELEMETRY_QUEUE: Final = MetricName("verl.telemetry.queue.size", "By", "Encoded bytes waiting to be sent.")
+TELEMETRY_RETRIES: Final = MetricName("verl.telemetry.retries", "{request}", "Requests that had to be sent again.")
+EXPORTED: Final = {
+    "traces": MetricName("otel.sdk.exporter.span.exported", "{span}", "Spans the backend accepted."),
+    "metrics": MetricName(
+        "otel.sdk.exporter.metric_data_point.exported", "{data_point}", "Data points the backend accepted."
+    ),
+    "logs": MetricName("otel.sdk.exporter.log.exported", "{log_record}", "Log records the backend accepted."),
+}
+
+METRICS: Final = {
+    one.name: one
+    for one in (*(value for value in list(globals().values()) if isinstance(value, MetricName)), *EXPORTED.values())
+}
+
+# A scalar of verl's that would land on, or below, one of these becomes `verl.key.<key>`.
+RESERVED: Final = (
+    "verl.phase",
+    "verl.worker",
+    "verl.run",
+    "verl.step",
+    "verl.metric",
+    "verl.lane",
+    "verl.telemetry",
+    "verl.engine",
+    "verl.gpu",
+    "verl.key",
+)

@@ -1,0 +1,110 @@
+"""Every VERL_OTEL_* variable: name, type, default and help in one table, read in one loop.
+
+Standard OTEL_* variables belong to the SDK and the OTLP packages; `standards.py` only checks those whose mistakes they
+report late, or never. A bad value is named once and its default is taken: settings never raise into training.
+"""
+
+import difflib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from verl_otel.guard import logger
+
+PREFIX: Final = "VERL_OTEL_"
+
+
+def _flag(text: str) -> bool:
+    known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+    if (value := known.get(text.strip().lower())) is None:
+        raise ValueError("use true or false")
+    return value
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 600:
+        raise ValueError("use seconds between 0 and 600")
+    return value
+
+
+def _mebibytes(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= 4096:
+        raise ValueError("use a whole number of MiB between 1 and 4096")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError("use a whole number above 0")
+    return value
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise ValueError("it is empty; unset it or give a value")
+    return text.strip()
+
+
+def _role(text: str) -> str:
+    if text not in ("driver", "worker"):
+        raise ValueError("use driver or worker")
+    return text
+
+
+def _setting(parse: Callable[[str], Any], default: Any, help_text: str) -> Any:
+    return field(default=default, metadata={"parse": parse, "help": help_text})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the VERL_OTEL_* variables say. A field's variable is `VERL_OTEL_` and its name in capitals."""
+
+    enabled: bool | None = _setting(
+        _flag,
+        None,
+        "true: observe through verl.plugins, whatever the launcher (verl >= 0.9.0). false: off, everywhere.",
+    )
+    run_id: str | None = _setting(_text, None, "Identity of the run on every signal; made by the driver if not given.")
+    headers_file: str | None = _setting(
+        _text, None, "File with OTLP headers (key=value, by line or comma), so that they stay out of Ray's runtime_env."
+    )
+    queue_mib: int = _setting(_mebibytes, 48, "Bound of the export queue of each process, in MiB.")
+    flush_timeout: float = _setting(_seconds, 2.0, "Longest wait at the end of a run, and at exit, in seconds.")
+    max_keys: int = _setting(_count, 10_000, "Most distinct scalar keys a process exports; further ones are counted.")
+    nested_worker_spans: bool = _setting(
+        _flag, False, "Also a span for a registered worker method that another one calls in the same process."
+    )
+    role: str = _setting(_role, "driver", "Set by verl-otel in Ray workers. Not for people.")
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str] | None = None) -> "Settings":
+        """Read the environment (`os.environ` unless given); each bad or unknown variable costs one warning."""
+        environ = os.environ if environ is None else environ
+        values: dict[str, Any] = {}
+        known = {PREFIX + one.name.upper(): one for one in fields(cls)}
+        for name in sorted(one for one in environ if one.startswith(PREFIX)):
+            if (one := known.get(name)) is None:
+                close = difflib.get_close_matches(name, known, n=1)
+                remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
+                _warn_once(f"{name} is not a variable of verl-otel and is ignored; {remedy}")
+                continue
+            try:
+                values[one.name] = one.metadata["parse"](environ[name])
+            except ValueError as error:
+                _warn_once(f"{name}={environ[name]!r} is not usable: {error}. Its default {one.default!r} is taken.")
+        return cls(**values)
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(message: str) -> None:
+    # Workers inherit the environment: what is wrong with it is the driver's to say, once.
+    if message in _warned or os.environ.get(PREFIX + "ROLE") == "worker":
+        return
+    _warned.add(message)
+    logger.warning(message)

@@ -1,0 +1,138 @@
+"""One span being recorded: made current, known as open while it lasts, ended once, with its duration in a histogram."""
+
+import itertools
+import os
+from collections.abc import Iterable, Mapping
+from contextvars import Token
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from opentelemetry import context, trace
+from opentelemetry.context import Context
+from opentelemetry.metrics import Histogram
+from opentelemetry.sdk.metrics.export import Metric
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from verl_otel import runtime, semconv
+from verl_otel.delivery.points import gauge
+from verl_otel.guard import guard
+from verl_otel.telemetry.scope import Scope, within
+
+Attributes = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Open:
+    shown: Attributes | None
+    since: float
+    recording: "Recording"
+
+
+_open: dict[int, _Open] = {}
+_numbers = itertools.count()
+
+
+class Recording:
+    """A span from its start to `stop` or `fail`, whichever comes first; later calls do nothing.
+
+    No method raises, so that wrappers need no guard of their own round them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        attributes: Attributes,
+        *,
+        scope: Scope,
+        parent: Context | None = None,
+        kind: SpanKind = SpanKind.INTERNAL,
+        links: Iterable[trace.SpanContext] = (),
+        duration: tuple[Histogram, Attributes] | None = None,
+        shown_open: Attributes | None = None,
+    ) -> None:
+        """`parent`: context to start in, default the current one. `duration`: histogram (s) and its attributes.
+
+        `shown_open`: attributes under which `verl.phase.open.duration` shows the span while it lasts, None not to.
+        """
+        self.span: Span = trace.INVALID_SPAN
+        self._token: Token[Context] | None = None
+        self._ended = False
+        self._duration = duration
+        self._number = next(_numbers)
+        self._since = monotonic()
+        with guard(f"span {name}"):
+            self.span = runtime.current().tracer.start_span(
+                name,
+                context=parent,
+                kind=kind,
+                attributes={key: value for key, value in attributes.items() if value is not None},
+                links=[trace.Link(one) for one in links if one.is_valid],
+                record_exception=False,
+                set_status_on_exception=False,
+            )
+            self._token = context.attach(trace.set_span_in_context(self.span, within(scope, parent)))
+            _open[self._number] = _Open(shown_open, self._since, self)
+
+    def set(self, attributes: Attributes) -> None:
+        """Add attributes; those that are None are left out."""
+        with guard("span attributes"):
+            self.span.set_attributes({key: value for key, value in attributes.items() if value is not None})
+
+    def stop(self) -> None:
+        """End the span."""
+        self._end(None)
+
+    def fail(self, error: BaseException) -> None:
+        """End the span with an error status and the exception; the caller raises it on."""
+        self._end(error)
+
+    def truncate(self) -> None:
+        """End the span at an orderly end of the process's work, marked as cut off."""
+        self.set({semconv.TRUNCATED: True})
+        self._token = None  # it belongs to the context that opened the span, which this may not be
+        self._end(None)
+
+    def detach(self) -> None:
+        """No longer the current span of this context; it stays open."""
+        token, self._token = self._token, None
+        if token is not None:
+            with guard("leaving a span's context"):
+                context.detach(token)
+
+    def _end(self, error: BaseException | None) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        _open.pop(self._number, None)
+        with guard("ending a span"):
+            if error is not None:
+                self.span.record_exception(error)
+                self.span.set_status(Status(StatusCode.ERROR, _describe(error)))
+            if self._duration is not None:
+                histogram, attributes = self._duration
+                # Inside the span's context, so that the exemplar leads to it.
+                histogram.record(monotonic() - self._since, dict(attributes))
+            self.span.end()
+        self.detach()
+
+
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:500]
+
+
+def open_durations() -> Iterable[Metric]:
+    """The gauge `verl.phase.open.duration`: what is open now, and for how long."""
+    now = monotonic()
+    points = [(one.shown, now - one.since) for one in list(_open.values()) if one.shown is not None]
+    return [gauge(semconv.OPEN_DURATION, points)] if points else []
+
+
+def truncate_open() -> None:
+    """End every open span of this process, innermost first, marked as truncated."""
+    for number in sorted(_open, reverse=True):
+        if (one := _open.get(number)) is not None:
+            one.recording.truncate()
+
+
+os.register_at_fork(after_in_child=_open.clear)

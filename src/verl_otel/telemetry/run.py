@@ -1,0 +1,170 @@
+"""The run as a whole: what it is (a gauge of 1 with its attributes), when it started, how it ended."""
+
+import json
+import re
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from opentelemetry._logs import SeverityNumber
+from opentelemetry.sdk.metrics.export import Metric
+from opentelemetry.semconv.attributes import exception_attributes
+
+from verl_otel import semconv
+from verl_otel.delivery.points import gauge
+from verl_otel.guard import guard
+from verl_otel.telemetry import events
+
+
+@dataclass(frozen=True)
+class ProfilerPlan:
+    """What a profiler of the trainer will record: tool, steps, ranks (empty: all of them), where it writes."""
+
+    tool: str
+    steps: tuple[int, ...]
+    ranks: tuple[int, ...] = ()
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What a run is; empty where unknown. `versions`: distribution to version."""
+
+    project: str = ""
+    experiment: str = ""
+    algorithm: str = ""
+    model: str = ""
+    trainer: str = ""
+    engine: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    profiler: ProfilerPlan | None = None
+
+    def attributes(self) -> dict[str, str]:
+        """For metrics and events, without what is unknown."""
+        named = {
+            semconv.RUN_PROJECT: self.project,
+            semconv.RUN_EXPERIMENT: self.experiment,
+            semconv.RUN_ALGORITHM: self.algorithm,
+            semconv.RUN_MODEL: self.model,
+            semconv.RUN_TRAINER: self.trainer,
+            semconv.RUN_ENGINE: self.engine,
+            **{semconv.RUN_VERSION + name: version for name, version in self.versions.items()},
+        }
+        return {key: value for key, value in named.items() if value}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """How a wait for the run went wrong; no exception is kept, since that would keep everything its frames hold."""
+
+    kind: str
+    message: str
+    interrupted: bool
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Failure":
+        """What is worth telling of an exception."""
+        return cls(type(error).__name__, str(error)[:4000], isinstance(error, KeyboardInterrupt | SystemExit))
+
+
+_lock = threading.Lock()
+_info: RunInfo | None = None
+_config: Mapping[str, Any] | None = None
+_started = _ended = False
+_failure: Failure | None = None
+
+
+def describe(found: RunInfo, config: Mapping[str, Any] | None) -> None:
+    """Say what this process's run is, and its resolved configuration; from now on `verl.run.info` carries the former."""
+    global _info, _config
+    _info, _config = found, config
+
+
+def profiler_plan() -> ProfilerPlan | None:
+    """What the run's profiler records, if it has one."""
+    return _info.profiler if _info is not None else None
+
+
+def info() -> Iterable[Metric]:
+    """Producer of `verl.run.info`."""
+    return [gauge(semconv.RUN_INFO, [(_info.attributes(), 1)])] if _info is not None else []
+
+
+def start() -> None:
+    """Emit `verl.run.start`, once a process, with the resolved configuration where it is known."""
+    global _started
+    with _lock:
+        if _started:
+            return
+        _started = True
+    events.emit(semconv.EVENT_RUN_START, _attributes())
+
+
+def note_failure(failure: Failure | None) -> None:
+    """What the user's last wait for the run ended in; None when it was well. The last word before the end counts."""
+    global _failure
+    _failure = failure
+
+
+def end() -> None:
+    """Emit `verl.run.end`, once, if the run had started: `finished`, `failed` with its exception, or `interrupted`."""
+    global _ended
+    with _lock:
+        if not _started or _ended:
+            return
+        _ended = True
+    if (failure := _failure) is None:
+        events.emit(semconv.EVENT_RUN_END, {**_attributes(), semconv.RUN_OUTCOME: "finished"})
+        return
+    events.emit(
+        semconv.EVENT_RUN_END,
+        {
+            **_attributes(),
+            semconv.RUN_OUTCOME: "interrupted" if failure.interrupted else "failed",
+            exception_attributes.EXCEPTION_TYPE: failure.kind,
+            exception_attributes.EXCEPTION_MESSAGE: failure.message,
+        },
+        SeverityNumber.WARN if failure.interrupted else SeverityNumber.ERROR,
+    )
+
+
+def _attributes() -> dict[str, Any]:
+    attributes: dict[str, Any] = dict(_info.attributes()) if _info is not None else {}
+    if _config is not None:
+        with guard("run configuration"):
+            attributes[semconv.RUN_CONFIG] = render_config(_config)
+    return attributes
+
+
+MAX_CONFIG: Final = 256 * 1024
+"""Longest configuration text, in characters."""
+
+_SECRET: Final = re.compile(
+    r"(api|access|secret|private|signing|encryption)_?key|secret|passw(or)?d|passphrase|credential|authorization"
+    r"|(auth|access|api|hf|bearer|refresh|session|wandb)_?token",
+    re.IGNORECASE,
+)
+_USERINFO: Final = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def render_config(config: Mapping[str, Any]) -> str:
+    """The configuration as JSON, with what looks like a secret cut: by its key, or as the user in a URL."""
+    return json.dumps(_cut(config), default=str, ensure_ascii=False)[:MAX_CONFIG]
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            str(key): "***" if one is not None and _SECRET.search(str(key)) else _cut(one) for key, one in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_cut(one) for one in value]
+    return _USERINFO.sub("***@", value) if isinstance(value, str) else value
+
+
+def reset() -> None:
+    """Forget everything, between tests."""
+    global _info, _config, _started, _ended, _failure
+    _info = _config = _failure = None
+    _started = _ended = False

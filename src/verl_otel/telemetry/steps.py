@@ -1,0 +1,175 @@
+"""Steps and phases of one trainer: a root for each step and for what happens outside steps, a span for each timer.
+
+A step's root opens with the first timer after the last one closed, and closes at the end of the call that logs the step:
+so it holds what lies behind the `step` timer too (validation, checkpoints, metrics). Initialisation, validation before
+training and warm-up have roots of their own. One trainer a process; its threads and tasks may use this at the same time.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from opentelemetry import context, trace
+from opentelemetry.context import Context
+
+from verl_otel import semconv
+from verl_otel.guard import guard
+from verl_otel.telemetry import run
+from verl_otel.telemetry.instruments import instruments
+from verl_otel.telemetry.recording import Attributes, Recording, truncate_open
+from verl_otel.telemetry.scope import Scope
+
+LANE: Final = "trainer"
+
+ReadStep = Callable[[], int | None]
+"""The step the trainer works on, or None where it doesn't say."""
+
+
+class _Trainer:
+    def __init__(self, read_step: ReadStep) -> None:
+        self.read_step = read_step
+        self.root: Recording | None = None
+        self.step: int | None = None
+        self.main_timer_done = False
+
+
+_lock = threading.Lock()
+_trainer: _Trainer | None = None
+_outside: list[Recording] = []  # roots of initialisation, validation before training, warm-up
+
+
+def trainer_started(read_step: ReadStep) -> None:
+    """From now on this process's timers are phases of a trainer's steps."""
+    global _trainer
+    with _lock:
+        _trainer = _Trainer(read_step)
+
+
+def trainer_finished(error: BaseException | None) -> None:
+    """The trainer returned or raised: what is still open is ended and marked."""
+    global _trainer
+    with _lock:
+        trainer, _trainer = _trainer, None
+    if trainer is not None and trainer.root is not None and error is not None:
+        trainer.root.set({semconv.TRUNCATED: True})
+        trainer.root.fail(error)
+    truncate_open()
+
+
+class Root:
+    """A root of its own for work outside steps; inside an open step it records nothing."""
+
+    def __init__(self, name: str, *, validation: bool = False) -> None:
+        """`validation`: what is dispatched inside is validation."""
+        self._recording: Recording | None = None
+        with _lock:
+            if _trainer is not None and _trainer.root is not None:
+                return
+        # What a trainer dispatched before its first step belongs to step 0, as verl counts.
+        step = _read(_trainer) if _trainer is not None else None
+        self._recording = _start_root(name, Scope(step, None, validation))
+        _outside.append(self._recording)
+
+    def stop(self, error: BaseException | None = None) -> None:
+        """End it, failed with `error` if there was one."""
+        if self._recording is None:
+            return
+        with guard("closing a root"):
+            _outside.remove(self._recording)
+        if error is None:
+            self._recording.stop()
+        else:
+            self._recording.fail(error)
+
+
+def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Recording | None:
+    """Open the span of a timer; None in a process without a trainer. `is_step`: it times the step itself."""
+    trainer = _trainer
+    if trainer is None:
+        return None
+    with _lock:
+        if is_step and trainer.root is not None and trainer.main_timer_done:
+            trainer.root.stop()  # a step that nobody logged
+            trainer.root = None
+        if trainer.root is None:
+            _open_step(trainer)
+        root, step = trainer.root, trainer.step
+    attributes: Attributes = {semconv.PHASE: name, semconv.STEP: step, semconv.LANE: LANE}
+    labels = {semconv.PHASE: name}
+    return Recording(
+        semconv.SPAN_PHASE + name,
+        attributes,
+        scope=Scope(step, name, validation),
+        parent=_parent(root),
+        duration=(instruments().phase_duration, labels),
+        shown_open=labels,
+    )
+
+
+def phase_done(*, is_step: bool) -> None:
+    """A timer closed, with an error or without."""
+    if is_step and (trainer := _trainer) is not None:
+        trainer.main_timer_done = True
+
+
+def logged(step: int | None) -> None:
+    """The trainer logged `step`: close its root."""
+    trainer = _trainer
+    if trainer is None:
+        return
+    with _lock:
+        root, trainer.root = trainer.root, None
+    if root is not None:
+        root.set({semconv.STEP: step})
+        root.stop()
+
+
+def _open_step(trainer: _Trainer) -> None:
+    trainer.step = _read(trainer)
+    trainer.main_timer_done = False
+    trainer.root = _start_root(semconv.SPAN_STEP, Scope(trainer.step))
+    plan = run.profiler_plan()
+    if plan is not None and trainer.step in plan.steps:
+        trainer.root.set(
+            {
+                semconv.PROFILER_TOOL: plan.tool,
+                semconv.PROFILER_STEPS: plan.steps,
+                semconv.PROFILER_RANKS: plan.ranks,
+                semconv.PROFILER_PATH: plan.path or None,
+            }
+        )
+    # Phases name it as their parent; the code between them runs in the user's own context.
+    trainer.root.detach()
+
+
+def _read(trainer: _Trainer) -> int | None:
+    with guard("reading the step"):
+        return trainer.read_step()
+    return None
+
+
+def _start_root(name: str, scope: Scope) -> Recording:
+    attributes: Attributes = {
+        semconv.STEP: scope.step,
+        semconv.LANE: LANE,
+        semconv.VALIDATION: True if scope.validation else None,
+    }
+    around = trace.get_current_span().get_span_context()
+    return Recording(name, attributes, scope=scope, parent=Context(), links=[around])
+
+
+def _parent(root: Recording | None) -> Context | None:
+    """The current context if its span belongs to the step's trace, else the step's root on top of it."""
+    if root is None:
+        return None
+    here = trace.get_current_span().get_span_context()
+    if here.is_valid and here.trace_id == root.span.get_span_context().trace_id:
+        return None
+    return trace.set_span_in_context(root.span, context.get_current())
+
+
+def reset() -> None:
+    """Forget everything, between tests."""
+    global _trainer
+    _trainer = None
+    _outside.clear()
