@@ -1,8 +1,9 @@
 """Keeping the SDK out of the training's random numbers.
 
 OpenTelemetry draws from Python's global `random`, which verl seeds: for ids, for exemplars, and for its exporters'
-back-off. Each module that does is given a `SystemRandom`, which has no state and is safe after a fork (a private `Random`
-repeats ids there). `tests/contract` finds every such module of the installed SDK and compares it with this table.
+back-off. Each module that does is given a `SystemRandom`, which has no state and is safe after a fork (a private
+`Random` repeats ids there). `tests/contract` finds every such module of the installed SDK and compares it with this
+table.
 """
 
 from random import SystemRandom

@@ -1,7 +1,7 @@
-"""Every name of ours: spans, events, attributes, metrics with unit and buckets. Nothing else in the package spells one.
+"""Every name of ours: spans, events, attributes, metrics with unit and buckets. No other module spells one.
 
-Names follow OpenTelemetry's rules (dotted lower case, UCUM units, no unit in a name). Where a published convention has a
-name, it is taken (`gen_ai.*`, `service.*`, `host.*`, `otel.sdk.*`); the rest is `verl.*`.
+Names follow OpenTelemetry's rules (dotted lower case, UCUM units, no unit in a name). Where a published convention has
+a name, it is taken (`gen_ai.*`, `service.*`, `host.*`, `otel.sdk.*`); the rest is `verl.*`.
 """
 
 from dataclasses import dataclass
@@ -124,7 +124,7 @@ class MetricName:
     buckets: tuple[float, ...] = ()
 
 
-# A phase takes milliseconds (advantages) to hours (a rollout with tools); the SDK's default bounds are for milliseconds.
+# A phase takes milliseconds (advantages) to hours (a rollout with tools); the SDK's own bounds are for milliseconds.
 _DURATIONS: Final = (
     0.01,
     0.05,

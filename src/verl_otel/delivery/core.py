@@ -11,7 +11,7 @@ from typing import Final
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 5.0
 LONGEST_RETRY_AFTER: Final = 30.0
-"""Seconds: pauses between tries double from the first to the longest; a server's Retry-After is honoured up to a bound."""
+"""Seconds. Pauses between tries double from the first to the longest; Retry-After is honoured up to its bound."""
 
 
 class Signal(str, Enum):

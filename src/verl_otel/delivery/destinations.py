@@ -37,7 +37,7 @@ class Destination:
             logger.warning("VERL_OTEL_HEADERS_FILE: %s; sending without its headers", error)
             return None
         environment = os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
-        return parse_env_headers(",".join([environment, *text.split("\n")]).strip(","), liberal=True)
+        return dict(parse_env_headers(",".join([environment, *text.split("\n")]).strip(","), liberal=True))
 
 
 def read_destinations(
@@ -45,8 +45,8 @@ def read_destinations(
 ) -> tuple[dict[Signal, Destination], list[str]]:
     """Destinations of the signals that are ours to deliver, and what is wrong with the variables, a line each.
 
-    A signal whose exporter is `none`, `prometheus` or unknown to us is left to whoever serves it, and one whose endpoint
-    can't be used isn't sent.
+    A signal whose exporter is `none`, `prometheus` or unknown to us is left to whoever serves it, and one whose
+    endpoint can't be used isn't sent.
     """
     found: dict[Signal, Destination] = {}
     complaints: list[str] = []

@@ -19,7 +19,8 @@ class Diagnosis:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._down: set[str] = set()
+        self.down: set[str] = set()
+        """Addresses that don't answer at present, each of which was spoken of."""
         self._refused: set[str] = set()
 
     def report(self, endpoint: str, batch: Batch, outcome: Outcome) -> None:
@@ -27,15 +28,15 @@ class Diagnosis:
         # Three signals of one backend are one thing to a person.
         place = _address(endpoint)
         if isinstance(outcome, Unreachable):
-            if place not in self._down:
-                self._down.add(place)
+            if place not in self.down:
+                self.down.add(place)
                 logger.warning("verl-otel: %s", self._why(endpoint, place, outcome.detail))
         elif isinstance(outcome, Refused):
             if endpoint not in self._refused:
                 self._refused.add(endpoint)
                 logger.warning("verl-otel: %s", _why_refused(endpoint, batch, outcome.detail))
-        elif place in self._down:
-            self._down.discard(place)
+        elif place in self.down:
+            self.down.discard(place)
             logger.warning("verl-otel: %s answers again; what was kept is being sent", place)
 
     def _why(self, endpoint: str, place: str, detail: str) -> str:
@@ -48,8 +49,8 @@ class Diagnosis:
             )
         if over_http and ("BadStatusLine" in detail or "RemoteDisconnected" in detail or "ConnectionReset" in detail):
             return (
-                f"{place} doesn't answer HTTP ({detail}): if it is a gRPC port, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, or "
-                f"give the HTTP port (usually 4318) in OTEL_EXPORTER_OTLP_ENDPOINT; {kept}"
+                f"{place} doesn't answer HTTP ({detail}): if it is a gRPC port, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, "
+                f"or give the HTTP port (usually 4318) in OTEL_EXPORTER_OTLP_ENDPOINT; {kept}"
             )
         hint = "" if self._environ.get("OTEL_EXPORTER_OTLP_ENDPOINT") else " (OTEL_EXPORTER_OTLP_ENDPOINT is not set)"
         return f"{place} can't be reached{hint}: {detail}; start a collector there or set the endpoint; {kept}"

@@ -1,6 +1,7 @@
 """The SDK's objects as bytes: OTLP protobuf by the OTLP packages' own encoders, or lines of JSON for the console.
 
-Imported by the gatherer's thread only: protobuf and its generated modules cost an import that training must not wait for.
+Imported by the gatherer's thread only: protobuf and its generated modules cost an import that training must not wait
+for.
 """
 
 from collections.abc import Sequence

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import opentelemetry.sdk._logs
 from opentelemetry.sdk._logs import LogRecordProcessor
 
 from verl_otel.delivery.handoff import Handoff
+
+_Readable: Any = getattr(opentelemetry.sdk._logs, "ReadableLogRecord", None)  # noqa: SLF001 - the package's name
+"""Since SDK 1.38; before, the processor is given a pair that needs no more."""
 
 
 class HandoffLogRecordProcessor(LogRecordProcessor):
@@ -14,7 +18,14 @@ class HandoffLogRecordProcessor(LogRecordProcessor):
         self._handoff = handoff
 
     def on_emit(self, log_record: Any) -> None:
-        """Keep a record."""
+        """Keep a record, as what exporters are given: with its resource and scope, and no way to change it."""
+        if _Readable is not None:
+            log_record = _Readable(
+                log_record=log_record.log_record,
+                resource=log_record.resource,
+                instrumentation_scope=log_record.instrumentation_scope,
+                limits=log_record.limits,
+            )
         self._handoff.put(log_record)
 
     emit = on_emit

@@ -5,7 +5,7 @@ collected at the interval: each is one request of its own, with its own time, an
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from opentelemetry.sdk.metrics import Counter, Histogram, ObservableCounter
@@ -59,8 +59,11 @@ class GatheringReader(MetricReader):
         for producer in list(self._producers):
             with guard("metric producer"):
                 produced.extend(producer())
-        collected = list(self._collected.resource_metrics) if self._collected is not None else []
-        return MetricsData([*collected, *(self._wrap(produced).resource_metrics if produced else ())])
+        scopes = [scope for one in _resource_metrics(self._collected) for scope in one.scope_metrics]
+        ours = [metric for scope in scopes if scope.scope == _SCOPE for metric in scope.metrics]
+        others = [scope for scope in scopes if scope.scope != _SCOPE]
+        # The OTLP encoder keeps one entry for equal resources, and one for equal scopes: the last.
+        return self._wrap([*ours, *produced], others)
 
     def snapshots(self, most: int) -> list[MetricsData]:
         """Up to `most` queued snapshots, oldest first."""
@@ -74,15 +77,19 @@ class GatheringReader(MetricReader):
         """Snapshots dropped since the last call."""
         return self._snapshots.take_overflow()
 
-    def _wrap(self, metrics: list[Metric]) -> MetricsData:
+    def _wrap(self, metrics: list[Metric], others: Sequence[ScopeMetrics] = ()) -> MetricsData:
         scoped = ScopeMetrics(_SCOPE, metrics, semconv.SCHEMA_URL)
-        return MetricsData([ResourceMetrics(self._resource(), [scoped], "")])
+        return MetricsData([ResourceMetrics(self._resource(), [scoped, *others], "")])
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **_: object) -> None:
         self._collected = metrics_data
 
     def shutdown(self, timeout_millis: float = 30_000, **_: object) -> None:
         """Nothing is open here."""
+
+
+def _resource_metrics(data: MetricsData | None) -> Sequence[ResourceMetrics]:
+    return data.resource_metrics if data is not None else ()
 
 
 def count_points(data: MetricsData) -> int:
@@ -95,7 +102,7 @@ def count_points(data: MetricsData) -> int:
     )
 
 
-def preferred_temporality(environ: "os._Environ[str] | dict[str, str]") -> dict[type, AggregationTemporality] | None:
+def preferred_temporality(environ: Mapping[str, str]) -> dict[type, AggregationTemporality] | None:
     """Temporality by OTEL_EXPORTER_OTLP_METRICS_TEMPORALITY_PREFERENCE, as the OTLP exporter specification has it.
 
     https://opentelemetry.io/docs/specs/otel/metrics/sdk_exporters/otlp/#additional-environment-variable-configuration

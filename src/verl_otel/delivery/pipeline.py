@@ -101,12 +101,16 @@ def _encoder(destination: Destination) -> "Callable[[], Encoder]":
 
 def _connect(signal: Signal, destination: Destination) -> "Callable[[], Transport]":
     def make() -> "Transport":
-        from verl_otel.delivery import transports
-
         if destination.kind == "console":
-            return transports.ConsoleTransport()
+            from verl_otel.delivery.transports import ConsoleTransport
+
+            return ConsoleTransport()
         if destination.kind == "grpc":
-            return transports.GrpcTransport(signal, destination.headers())
-        return transports.HttpTransport(signal, destination.headers())
+            from verl_otel.delivery.grpc import GrpcTransport
+
+            return GrpcTransport(signal, destination.headers())
+        from verl_otel.delivery.http import HttpTransport
+
+        return HttpTransport(signal, destination.headers())
 
     return make

@@ -95,7 +95,7 @@ def _warn_missing(target: Target) -> None:
     in_range = here >= Version(target.since) and (target.until is None or here <= Version(target.until))
     if in_range:
         logger.warning(
-            "verl %s has no %s.%s: what verl-otel reads there is missing, the rest works. A newer verl-otel may know it.",
+            "verl %s has no %s.%s: what verl-otel reads there is missing, the rest works; a newer one may know it",
             here,
             target.module,
             target.attribute,

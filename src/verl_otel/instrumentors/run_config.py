@@ -1,5 +1,6 @@
 """What verl's configuration says of a run: read as a plain mapping, missing parts left empty."""
 
+import contextlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
@@ -16,7 +17,8 @@ def as_mapping(config: Any) -> Mapping[str, Any] | None:
         return config
     from omegaconf import OmegaConf
 
-    return dict(OmegaConf.to_container(config, resolve=True))
+    container = OmegaConf.to_container(config, resolve=True)
+    return {str(key): value for key, value in container.items()} if isinstance(container, dict) else None
 
 
 def read_run(config: Any, project: Any = "", experiment: Any = "") -> RunInfo:
@@ -66,8 +68,6 @@ def _get(config: Mapping[str, Any], path: str) -> Any:
 def _versions() -> dict[str, str]:
     found = {"verl_otel": __version__}
     for name in _DISTRIBUTIONS:
-        try:
+        with contextlib.suppress(PackageNotFoundError):
             found[name] = version(name)
-        except PackageNotFoundError:
-            continue
     return found

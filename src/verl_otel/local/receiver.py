@@ -18,6 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from typing_extensions import Self
 
 _REQUESTS: Final[dict[str, type[Message]]] = {
     "traces": ExportTraceServiceRequest,
@@ -51,7 +52,7 @@ class Receiver:
         """For OTEL_EXPORTER_OTLP_ENDPOINT."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
-    def __enter__(self) -> "Receiver":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -1,8 +1,8 @@
 """Code that travels: Ray pickles what stands here by value, into actor classes, tasks and the worker set-up.
 
-A process that gets it may not have verl-otel installed. So nothing of ours is imported at the top, each function imports
-what it needs when it is called, and without the package it does just what it would have done without us. `reach`
-registers this module with Ray's cloudpickle as one to pickle by value.
+A process that gets it may not have verl-otel installed. So nothing of ours is imported at the top, each function
+imports what it needs when it is called, and without the package it does just what it would have done without us.
+This module is registered with Ray's cloudpickle as one to pickle by value.
 """
 
 import functools

@@ -49,7 +49,7 @@ def patch_driver(own: Patches, ray: Any) -> None:
 
 
 def flush_run(seconds: float | None = None) -> None:
-    """Have this process and the actors it created send everything, together within `seconds` (the setting's default)."""
+    """Have this process and the actors it created send everything, in `seconds` (default: the setting) for all."""
     started = runtime.started()
     if started is None:
         return

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timezone
+from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
@@ -119,7 +120,7 @@ def _environment() -> Iterator[None]:
         _theirs = before[_HOOK] if before[_HOOK] != _OURS else None
         os.environ[_HOOK] = _OURS
         if path := before["PYTHONPATH"]:
-            kept = [one for one in path.split(os.pathsep) if not one.endswith(os.path.join(*_AUTO))]
+            kept = [one for one in path.split(os.pathsep) if Path(one).parts[-3:] != _AUTO]
             os.environ["PYTHONPATH"] = os.pathsep.join(kept)
     try:
         yield

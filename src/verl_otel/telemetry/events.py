@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from inspect import signature
 from time import time_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import opentelemetry.sdk._logs
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.trace import get_current_span
 
 from verl_otel import runtime
 from verl_otel.guard import guard
+
+if TYPE_CHECKING:
+    from verl_otel.sdk import Runtime
 
 
 def emit(name: str, attributes: Mapping[str, Any], severity: SeverityNumber = SeverityNumber.INFO) -> None:
@@ -22,7 +24,7 @@ def emit(name: str, attributes: Mapping[str, Any], severity: SeverityNumber = Se
         current.event_logger.emit(_record(current, name, kept, severity))
 
 
-def _record(current: runtime.Runtime, name: str, attributes: dict[str, Any], severity: SeverityNumber) -> Any:
+def _record(current: "Runtime", name: str, attributes: dict[str, Any], severity: SeverityNumber) -> Any:
     now = time_ns()
     common: dict[str, Any] = {
         "timestamp": now,
@@ -31,6 +33,8 @@ def _record(current: runtime.Runtime, name: str, attributes: dict[str, Any], sev
         "severity_text": severity.name,
         "attributes": attributes,
     }
+    import opentelemetry.sdk._logs
+
     older = getattr(opentelemetry.sdk._logs, "LogRecord", None)  # noqa: SLF001 - the SDK's name for its logs package
     if older is None:
         return LogRecord(**common, event_name=name)

@@ -1,10 +1,15 @@
 """The instruments and producers of a runtime, made once for each, in one place."""
 
+from typing import TYPE_CHECKING
+
 from opentelemetry.metrics import Histogram, Meter
 
 from verl_otel import runtime, semconv
 from verl_otel.semconv import MetricName
 from verl_otel.telemetry import recording, run, scalars
+
+if TYPE_CHECKING:
+    from verl_otel.sdk import Runtime
 
 
 class Instruments:
@@ -21,7 +26,7 @@ def _histogram(meter: Meter, metric: MetricName) -> Histogram:
     )
 
 
-_made: tuple[runtime.Runtime, Instruments] | None = None
+_made: "tuple[Runtime, Instruments] | None" = None
 
 
 def instruments() -> Instruments:
@@ -33,7 +38,7 @@ def instruments() -> Instruments:
     return _made[1]
 
 
-def _add_producers(started: runtime.Runtime) -> None:
+def _add_producers(started: "Runtime") -> None:
     if (reader := started.pipeline.reader) is not None:
         for producer in (recording.open_durations, run.info, scalars.repeated):
             reader.add_producer(producer)

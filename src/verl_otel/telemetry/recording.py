@@ -6,18 +6,19 @@ from collections.abc import Iterable, Mapping
 from contextvars import Token
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
 from opentelemetry.metrics import Histogram
-from opentelemetry.sdk.metrics.export import Metric
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from verl_otel import runtime, semconv
-from verl_otel.delivery.points import gauge
 from verl_otel.guard import guard
 from verl_otel.telemetry.scope import Scope, within
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric
 
 Attributes = Mapping[str, Any]
 
@@ -121,8 +122,10 @@ def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-def open_durations() -> Iterable[Metric]:
+def open_durations() -> "Iterable[Metric]":
     """The gauge `verl.phase.open.duration`: what is open now, and for how long."""
+    from verl_otel.delivery.points import gauge
+
     now = monotonic()
     points = [(one.shown, now - one.since) for one in list(_open.values()) if one.shown is not None]
     return [gauge(semconv.OPEN_DURATION, points)] if points else []

@@ -1,4 +1,4 @@
-"""Rollouts: a trace for each trajectory, linked to what dispatched it, with its model calls on both sides of the wire."""
+"""Rollouts: a trace for each trajectory, linked to what dispatched it, with both sides of each model call."""
 
 from dataclasses import dataclass
 from typing import Any

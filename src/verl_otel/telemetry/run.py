@@ -5,16 +5,17 @@ import re
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry._logs import SeverityNumber
-from opentelemetry.sdk.metrics.export import Metric
 from opentelemetry.semconv.attributes import exception_attributes
 
 from verl_otel import semconv
-from verl_otel.delivery.points import gauge
 from verl_otel.guard import guard
 from verl_otel.telemetry import events
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ _failure: Failure | None = None
 
 
 def describe(found: RunInfo, config: Mapping[str, Any] | None) -> None:
-    """Say what this process's run is, and its resolved configuration; from now on `verl.run.info` carries the former."""
+    """Say what this process's run is, and its resolved configuration; `verl.run.info` carries the former."""
     global _info, _config
     _info, _config = found, config
 
@@ -86,8 +87,10 @@ def profiler_plan() -> ProfilerPlan | None:
     return _info.profiler if _info is not None else None
 
 
-def info() -> Iterable[Metric]:
+def info() -> "Iterable[Metric]":
     """Producer of `verl.run.info`."""
+    from verl_otel.delivery.points import gauge
+
     return [gauge(semconv.RUN_INFO, [(_info.attributes(), 1)])] if _info is not None else []
 
 

@@ -49,6 +49,6 @@ def inject(carrier: MutableMapping[str, str]) -> bool:
 def extract(carrier: Mapping[str, str]) -> Context:
     """The context that `inject` wrote, on top of the current one."""
     extracted = _W3C.extract(carrier)
-    step, phase, validation = (carrier.get(_CARRIED, "").split(";") + ["", "", ""])[:3]
+    step, phase, validation = [*carrier.get(_CARRIED, "").split(";"), "", ""][:3]
     scope = Scope(int(step) if step else None, phase or None, validation == "1")
     return within(scope, extracted)

@@ -1,8 +1,8 @@
 """Steps and phases of one trainer: a root for each step and for what happens outside steps, a span for each timer.
 
-A step's root opens with the first timer after the last one closed, and closes at the end of the call that logs the step:
-so it holds what lies behind the `step` timer too (validation, checkpoints, metrics). Initialisation, validation before
-training and warm-up have roots of their own. One trainer a process; its threads and tasks may use this at the same time.
+A step's root opens with the first timer after the last one closed, and closes at the end of the call that logs the
+step: so it holds what lies behind the `step` timer too (validation, checkpoints, metrics). Initialisation, validation
+before training and warm-up have roots of their own. One trainer a process; its threads and tasks may use this together.
 """
 
 import threading

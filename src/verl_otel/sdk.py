@@ -1,0 +1,126 @@
+"""The SDK of this process: providers of ours, and the pipeline that drains them.
+
+Our providers are private: where a distro, a configuration file or the application has its own, both work beside each
+other. Only where nobody set a tracer provider, ours becomes the global one, so that spans a user's own reward function
+or tool makes land in the trace too.
+"""
+
+import logging
+import os
+import sys
+import uuid
+from typing import Any, Final
+
+from opentelemetry import trace
+from opentelemetry.sdk._logs import LoggerProvider
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
+from opentelemetry.semconv._incubating.attributes import host_attributes, process_attributes, service_attributes
+
+from verl_otel import semconv
+from verl_otel.delivery.destinations import check_sampler, export_interval, read_destinations
+from verl_otel.delivery.diagnosis import Diagnosis
+from verl_otel.delivery.pipeline import Pipeline
+from verl_otel.guard import guard
+from verl_otel.settings import Settings
+from verl_otel.version import __version__
+
+logger = logging.getLogger("verl_otel")
+
+# A node joins many processes of one run, so what names one process is ours to set, whatever the environment says.
+_PER_PROCESS: Final = ("host.", "process.", "service.instance.id")
+
+
+class Runtime:
+    """Tracer, meter and logger of ours, and the pipeline behind them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.pid = os.getpid()
+        self._late: dict[str, str] = {}
+        self._resource = self._make_resource()
+        destinations, complaints = read_destinations(os.environ, settings.headers_file)
+        interval, complaint = export_interval(os.environ)
+        sampler_complaint = check_sampler(os.environ)
+        self._say([*complaints, *(one for one in (complaint, sampler_complaint) if one)])
+        self._diagnosis = Diagnosis(os.environ) if settings.role == "driver" else None
+        report = self._diagnosis.report if self._diagnosis is not None else None
+        self.pipeline = Pipeline(
+            destinations, self.resource, bound=settings.queue_mib << 20, interval=interval, report=report
+        )
+        self._tracers = TracerProvider(
+            # The SDK raises for an unusable ratio.
+            sampler=ParentBased(ALWAYS_ON) if sampler_complaint else None,
+            resource=self._resource,
+            shutdown_on_exit=False,
+        )
+        if self.pipeline.span_processor is not None:
+            self._tracers.add_span_processor(self.pipeline.span_processor)
+        readers = [self.pipeline.reader] if self.pipeline.reader is not None else []
+        self._meters = MeterProvider(metric_readers=readers, resource=self._resource, shutdown_on_exit=False)
+        self._loggers = LoggerProvider(resource=self._resource, shutdown_on_exit=False)
+        if self.pipeline.log_processor is not None:
+            self._loggers.add_log_record_processor(self.pipeline.log_processor)
+        scope = (semconv.SCOPE, __version__)
+        self.tracer = self._tracers.get_tracer(*scope, schema_url=semconv.SCHEMA_URL)
+        self.meter = self._meters.get_meter(*scope, schema_url=semconv.SCHEMA_URL)
+        self.event_logger: Any = self._loggers.get_logger(*scope, schema_url=semconv.SCHEMA_URL)
+
+    def start(self) -> None:
+        """Start delivery, and serve `opentelemetry.trace.get_tracer` too, if nobody else does."""
+        self.pipeline.start()
+        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+            trace.set_tracer_provider(self._tracers)
+
+    def resource(self) -> Resource:
+        """Who speaks: what is known at start, and what `identify` added for hand-made metrics."""
+        return self._resource
+
+    def flush(self, seconds: float | None = None) -> bool:
+        """Everything to the backend within `seconds` (VERL_OTEL_FLUSH_TIMEOUT unless given); False if some is left."""
+        return self.pipeline.flush(self.settings.flush_timeout if seconds is None else seconds)
+
+    def stop(self, *, flush: bool = True) -> None:
+        """Flush, then end both threads."""
+        if flush:
+            self.flush()
+        lost = self.pipeline.stop()
+        # Of a backend that doesn't answer one line has spoken already.
+        if lost and self._diagnosis is not None and not self._diagnosis.down:
+            logger.warning("verl-otel: %d items could not be sent before the end and are lost", lost)
+
+    def _make_resource(self) -> Resource:
+        given = Resource.create({service_attributes.SERVICE_NAME: "verl"} if not _service_is_named() else {})
+        kept = {key: value for key, value in given.attributes.items() if not key.startswith(_PER_PROCESS)}
+        own: dict[str, Any] = {
+            service_attributes.SERVICE_INSTANCE_ID: str(uuid.uuid4()),
+            host_attributes.HOST_NAME: os.uname().nodename,
+            process_attributes.PROCESS_PID: self.pid,
+        }
+        if self.settings.run_id:
+            own[semconv.RUN_ID] = self.settings.run_id
+        return Resource({**kept, **own, **_ray_identity()}, given.schema_url)
+
+    def _say(self, complaints: list[str]) -> None:
+        if self.settings.role == "driver":
+            for complaint in complaints:
+                logger.warning("%s", complaint)
+
+
+def _service_is_named() -> bool:
+    return bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
+
+
+def _ray_identity() -> dict[str, str]:
+    """Job and node of a Ray process, or nothing in a driver that has not called `ray.init` yet."""
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
+        return {}
+    with guard("Ray identity"):
+        here = ray.get_runtime_context()
+        return {semconv.RAY_JOB_ID: here.get_job_id(), semconv.RAY_NODE_ID: here.get_node_id()}
+    return {}

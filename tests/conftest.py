@@ -1,0 +1,44 @@
+"""Shared by all tests: the examples are importable, and no test inherits another's globals."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "examples" / "cpu"), str(ROOT / "tests")]
+
+# What the person who runs the tests has set for their own programs is not for ours.
+for name in [one for one in os.environ if one.startswith(("OTEL_", "VERL_OTEL_"))]:
+    del os.environ[name]
+
+
+@pytest.fixture(autouse=True)
+def fresh_globals():
+    """Every test starts and ends without a runtime, a run, a trainer, scalars or counted failures."""
+    from verl_otel import runtime, settings
+    from verl_otel.guard import failures
+    from verl_otel.telemetry import recording, run, scalars, steps
+
+    def reset():
+        runtime.stop(flush=False)
+        recording._open.clear()
+        run.reset()
+        steps.reset()
+        scalars.reset()
+        failures.clear()
+        settings._warned.clear()
+
+    reset()
+    yield
+    reset()
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """What this process records, kept to be looked at instead of sent."""
+    from helpers import recording
+
+    with recording(monkeypatch) as found:
+        yield found
