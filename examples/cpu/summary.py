@@ -21,7 +21,7 @@ COLUMNS = (
     ("time", "timing_s/step", "{:.2f} s"),
     ("tokens/s", "perf/throughput", "{:.0f}"),
 )
-WIDTH = 18
+WIDTH = 16
 
 
 def show_steps(console: Console, log: list[tuple[int, dict]]) -> None:
@@ -72,7 +72,7 @@ def process(span: CapturedSpan) -> str:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for name in columns:
         table.add_column(name, no_wrap=True)
     return table
