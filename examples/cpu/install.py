@@ -88,9 +88,8 @@ def available_memory():
         lines = dict(line.split(":", 1) for line in meminfo)
     found = int(lines["MemAvailable"].split()[0]) / 2**20
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        with contextlib.suppress(OSError, ValueError):  # no such file, or "max"
-            with open(path) as limit:
-                found = min(found, int(limit.read()) / 2**30)
+        with contextlib.suppress(OSError, ValueError), open(path) as limit:  # no such file, or "max"
+            found = min(found, int(limit.read()) / 2**30)
     return found
 
 
@@ -137,7 +136,7 @@ def torch_requirement(pip):
 
 def install(python, tests):
     """Run the stages that are not done, or whose files changed since."""
-    if not venv_works():
+    if not venv_works(python):
         shutil.rmtree(VENV, ignore_errors=True)
         run("venv", f"a venv in {VENV}", [[python, "-m", "venv", VENV]])
     if read_stamps():
@@ -150,12 +149,15 @@ def install(python, tests):
             save({**read_stamps(), name: stamp})
 
 
-def venv_works():
+def venv_works(wanted):
+    """Whether the venv runs, has pip, and is of the Python that was asked for, if one was."""
     python = os.path.join(VENV, "bin", "python")
     if not os.path.exists(python):
         return False
-    probe = subprocess.run([python, "-m", "pip", "--version"], capture_output=True, env=clean_environment())
-    return probe.returncode == 0
+    ask = "import sys, pip; print(sys.version_info[:2])"
+    asked = [python, wanted] if os.environ.get("PYTHON") else [python]
+    answers = {subprocess.run([one, "-c", ask], capture_output=True, env=clean_environment()).stdout for one in asked}
+    return len(answers) == 1 and answers != {b""}
 
 
 # Prints the distributions that lack a file they recorded, and those without which nothing runs that are gone. RECORD is

@@ -51,7 +51,7 @@ class Run:
 
     steps: int = 3
     door: str = "auto"
-    """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (instrument() in a launcher), `off`."""
+    """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (a launcher of one's own), `off`."""
     environment: dict[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     logs: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="verl-otel-run-")))

@@ -72,7 +72,9 @@ def process(span: CapturedSpan) -> str:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=f"\n{title}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table(
+        title=f"\n{title}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     for name in columns:
         table.add_column(name, no_wrap=True)
     return table

@@ -16,9 +16,9 @@ HEAD = """# Compatibility
 
 Made by `make compatibility` from the instrumentors' tables and verl's wheels; a test holds it to them.
 
-A hook point is *there* if the wheel has it with every parameter that is read; *no module* and *absent* mean that this verl
-has no such thing; *changed* means that a parameter is missing. One that should be there and isn't costs what it alone
-would tell: one warning names it, the rest works.
+A hook point is *there* if the wheel has it with every parameter that is read; *no module* and *absent* mean that this
+verl has no such thing; *changed* means that a parameter is missing. One that should be there and isn't costs what it
+alone would tell: one warning names it, the rest works.
 
 verl 0.9.1 is run for real in the tests. The other versions are held by this table.
 """

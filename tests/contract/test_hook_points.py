@@ -3,9 +3,9 @@
 import ast
 
 import pytest
+
 from contract.compatibility import DOCUMENT, expected, render, state, targets
 from contract.wheels import VERSIONS, find, tree
-
 from verl_otel.instrumentors import workers
 
 

@@ -1,5 +1,6 @@
 """Delivery against real servers on loopback: what is sent arrives, is kept, or is counted; exits are bounded."""
 
+import inspect
 import json
 import logging
 import os
@@ -10,9 +11,10 @@ import time
 
 import grpc
 import pytest
+from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
-from otlp_server import GrpcSink, HttpSink
 
+from otlp_server import GrpcSink, HttpSink
 from verl_otel import runtime
 from verl_otel.delivery.core import Reason, Signal
 from verl_otel.local.capture import Capture
@@ -71,8 +73,12 @@ def test_a_proxy_variable_does_not_catch_loopback(monkeypatch):
         point_at(monkeypatch, sink.endpoint, http_proxy="http://127.0.0.1:1", HTTP_PROXY="http://127.0.0.1:1")
         make_spans(1)
         assert runtime.flush(5)
+
+
+def test_a_proxy_variable_does_not_catch_loopback_over_grpc(monkeypatch):
+    if "channel_options" not in inspect.signature(OTLPSpanExporter).parameters:
+        pytest.skip("this OTLP exporter has no way to say so (it has since 1.36)")
     with GrpcSink() as sink:
-        runtime.stop()
         point_at(monkeypatch, sink.endpoint, "grpc", http_proxy="http://127.0.0.1:1", grpc_proxy="http://127.0.0.1:1")
         make_spans(1)
         assert runtime.flush(5)

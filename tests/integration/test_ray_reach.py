@@ -8,9 +8,8 @@ import pytest
 pytestmark = pytest.mark.verl
 ray = pytest.importorskip("ray")
 
-from integration.conftest import ray_of_our_own  # noqa: E402
-
 import verl_otel  # noqa: E402
+from integration.conftest import ray_of_our_own  # noqa: E402
 from verl_otel.ray import reach  # noqa: E402
 
 

@@ -93,4 +93,4 @@ def test_headers_of_a_file_join_those_of_the_environment(tmp_path, monkeypatch):
     file.write_text("Authorization=Bearer%20abc\nx-team=rl\n")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-env=1")
     found, _ = read_destinations({}, str(file))
-    assert found[Signal.TRACES].headers() == {"authorization": "Bearer abc", "x-team": "rl", "x-env": "1"}
+    assert found[Signal.TRACES].headers(Signal.TRACES) == {"authorization": "Bearer abc", "x-team": "rl", "x-env": "1"}

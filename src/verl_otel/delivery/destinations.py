@@ -27,8 +27,11 @@ class Destination:
     kind: str
     headers_file: str | None = None
 
-    def headers(self) -> dict[str, str] | None:
-        """Headers of VERL_OTEL_HEADERS_FILE beside those of OTEL_EXPORTER_OTLP_HEADERS, or None without that file."""
+    def headers(self, signal: Signal) -> dict[str, str] | None:
+        """Headers of VERL_OTEL_HEADERS_FILE beside the variables' own, or None without that file.
+
+        An exporter that is given headers may not read its variables any more.
+        """
         if self.headers_file is None:
             return None
         try:
@@ -36,7 +39,8 @@ class Destination:
         except OSError as error:
             logger.warning("VERL_OTEL_HEADERS_FILE: %s; sending without its headers", error)
             return None
-        environment = os.environ.get("OTEL_EXPORTER_OTLP_HEADERS", "")
+        names = (f"OTEL_EXPORTER_OTLP_{signal.name}_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
+        _, environment = _first(os.environ, *names)
         return dict(parse_env_headers(",".join([environment, *text.split("\n")]).strip(","), liberal=True))
 
 

@@ -41,13 +41,14 @@ class Diagnosis:
 
     def _why(self, endpoint: str, place: str, detail: str) -> str:
         kept = "telemetry is kept and tried again while the bound lasts, and training runs on"
-        over_http = endpoint.startswith(("http://", "https://"))
-        if not over_http and _speaks_http(place):
+        plain_http = endpoint.startswith("http://")
+        answer = None if endpoint.startswith("https://") else _answers_http(place)
+        if answer and not plain_http:
             return (
                 f"{place} answers HTTP, not gRPC: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf, or give the gRPC port "
                 f"(usually 4317) in OTEL_EXPORTER_OTLP_ENDPOINT; {kept}"
             )
-        if over_http and ("BadStatusLine" in detail or "RemoteDisconnected" in detail or "ConnectionReset" in detail):
+        if answer is False and plain_http:
             return (
                 f"{place} doesn't answer HTTP ({detail}): if it is a gRPC port, set OTEL_EXPORTER_OTLP_PROTOCOL=grpc, "
                 f"or give the HTTP port (usually 4318) in OTEL_EXPORTER_OTLP_ENDPOINT; {kept}"
@@ -68,12 +69,14 @@ def _address(endpoint: str) -> str:
     return urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").netloc or endpoint
 
 
-def _speaks_http(address: str) -> bool:
+def _answers_http(address: str) -> bool | None:
+    """Whether what listens there answers a plain HTTP request; None if nothing listens or nothing is answered."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]") or "localhost", int(port)), timeout=1) as connection:
             connection.settimeout(1)
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            return connection.recv(5).startswith(b"HTTP/")
+            answer = connection.recv(5)
     except (OSError, ValueError):
-        return False
+        return None
+    return answer.startswith(b"HTTP/")

@@ -47,12 +47,10 @@ class Gatherer:
         self._round = threading.Condition()
         self._asked = self._answered = 0
         self._stopping = False
-        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread."""
-        self._thread = threading.Thread(target=self._run, name="verl-otel-gather", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._run, name="verl-otel-gather", daemon=True).start()
 
     def gather(self, deadline: float) -> bool:
         """Have everything gathered now, metrics too; False if that isn't done by `deadline` (monotonic seconds)."""

@@ -9,29 +9,26 @@ from google.rpc.error_details_pb2 import RetryInfo
 from opentelemetry.exporter.otlp.proto.grpc._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.grpc.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from verl_otel.delivery.core import Batch, Outcome, Refused, Signal, Unreachable
 from verl_otel.delivery.transports import accepted, is_loopback
 
 
 class GrpcTransport:
-    """OTLP over gRPC: the exporter's own channel, headers and time-out, our own single try.
+    """OTLP over gRPC: the exporter's own stub, headers and time-out, our own single try.
 
-    The exporter's channel has no public name; `tests/contract` holds the three attributes we read against each SDK.
+    None of the three has a public name; `tests/contract` holds them against each SDK.
     """
-
-    _METHODS: Final = {
-        Signal.TRACES: "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
-        Signal.METRICS: "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
-        Signal.LOGS: "/opentelemetry.proto.collector.logs.v1.LogsService/Export",
-    }
 
     def __init__(self, signal: Signal, headers: Mapping[str, str] | None) -> None:
         self._signal, self._headers = signal, headers
         self._connect()
 
     def _connect(self) -> None:
-        exporter = _grpc_exporter(self._signal)
+        exporter = _exporter(self._signal)
         options: dict[str, Any] = {"headers": tuple(self._headers.items())} if self._headers else {}
         made = exporter(**options)
         # A proxy variable would send even loopback traffic away; older exporters have no way to say so.
@@ -40,23 +37,30 @@ class GrpcTransport:
             made = exporter(channel_options=(("grpc.enable_http_proxy", 0),), **options)
         self._exporter = made
         self.endpoint: str = made._endpoint  # noqa: SLF001
-        self._call = made._channel.unary_unary(self._METHODS[self._signal])  # noqa: SLF001
 
     def send(self, batch: Batch) -> Outcome:
         """One call. The codes that OTLP calls retryable are tried again, after a new connection; the rest is final."""
+        request = _REQUESTS[batch.signal].FromString(batch.payload)
+        own = self._exporter
         try:
-            body = self._call(batch.payload, timeout=self._exporter._timeout, metadata=self._exporter._headers)  # noqa: SLF001
+            response = own._client.Export(request, timeout=own._timeout, metadata=own._headers)  # noqa: SLF001
         except grpc.RpcError as error:
             code, detail = error.code(), f"gRPC {error.code().name}: {error.details()}"
             if code.name not in _RETRYABLE:
                 return Refused(detail)
             if code is grpc.StatusCode.UNAVAILABLE:
                 # gRPC's own reconnects back off to two minutes; a new channel tries at once.
-                self._exporter.shutdown()
+                own.shutdown()
                 self._connect()
-            return Unreachable(detail, _grpc_retry_after(error))
-        return accepted(batch.signal, body)
+            return Unreachable(detail, _retry_after(error))
+        return accepted(batch.signal, response)
 
+
+_REQUESTS: Final[dict[Signal, Any]] = {
+    Signal.TRACES: ExportTraceServiceRequest,
+    Signal.METRICS: ExportMetricsServiceRequest,
+    Signal.LOGS: ExportLogsServiceRequest,
+}
 
 # OTLP/gRPC, "Failures": https://opentelemetry.io/docs/specs/otlp/#failures
 _RETRYABLE: Final = frozenset(
@@ -72,11 +76,11 @@ _RETRYABLE: Final = frozenset(
 )
 
 
-def _grpc_exporter(signal: Signal) -> Any:
+def _exporter(signal: Signal) -> Any:
     return {Signal.TRACES: OTLPSpanExporter, Signal.METRICS: OTLPMetricExporter, Signal.LOGS: OTLPLogExporter}[signal]
 
 
-def _grpc_retry_after(error: Any) -> float | None:
+def _retry_after(error: Any) -> float | None:
     packed = dict(error.trailing_metadata() or ()).get("google.rpc.retryinfo-bin")
     if packed is None:
         return None

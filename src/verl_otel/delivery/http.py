@@ -5,13 +5,16 @@ import zlib
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, Final
 
 import requests
 from google.protobuf.message import DecodeError
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 from opentelemetry.sdk.metrics.export import MetricsData
 from requests.adapters import BaseAdapter, HTTPAdapter
 
@@ -59,13 +62,20 @@ class HttpTransport:
             return Unreachable(_short(error))
         if response.ok and response.status_code < 300:
             try:
-                return accepted(batch.signal, content)
+                return accepted(batch.signal, _RESPONSES[batch.signal].FromString(content))
             except DecodeError:  # a body in another format says nothing of loss
                 return Accepted()
         detail = f"HTTP {response.status_code} {response.reason}"
         if 400 <= response.status_code < 500 and response.status_code not in (408, 429):
             return Refused(detail)
         return Unreachable(detail, _retry_after(response.headers.get("Retry-After")))
+
+
+_RESPONSES: Final[dict[Signal, Any]] = {
+    Signal.TRACES: ExportTraceServiceResponse,
+    Signal.METRICS: ExportMetricsServiceResponse,
+    Signal.LOGS: ExportLogsServiceResponse,
+}
 
 
 def _http_exporter(signal: Signal) -> tuple[Any, Any]:
@@ -120,7 +130,7 @@ def _retry_after(text: str | None) -> float | None:
 
 
 def _short(error: BaseException) -> str:
-    # urllib3 nests the cause; the innermost is what a person can act on.
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__  # type: ignore[assignment]
-    return f"{type(error).__name__}: {error}"[:200]
+    # requests wraps urllib3's error, whose reason is what a person can act on.
+    reason = getattr(error.args[0], "reason", None) if error.args else None
+    found = reason or error
+    return f"{type(found).__name__}: {str(found).rsplit('>: ', 1)[-1]}"[:200]

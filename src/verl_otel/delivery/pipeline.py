@@ -52,7 +52,8 @@ class Pipeline:
         self._gatherer = Gatherer(self._sender, encoders, spans, logs, self.reader, interval)
 
     def start(self) -> None:
-        """Start gathering; sending starts with the first batch."""
+        """Start both threads."""
+        self._sender.start()
         self._gatherer.start()
 
     def flush(self, seconds: float) -> bool:
@@ -108,9 +109,9 @@ def _connect(signal: Signal, destination: Destination) -> "Callable[[], Transpor
         if destination.kind == "grpc":
             from verl_otel.delivery.grpc import GrpcTransport
 
-            return GrpcTransport(signal, destination.headers())
+            return GrpcTransport(signal, destination.headers(signal))
         from verl_otel.delivery.http import HttpTransport
 
-        return HttpTransport(signal, destination.headers())
+        return HttpTransport(signal, destination.headers(signal))
 
     return make

@@ -26,7 +26,7 @@ def suppress_instrumentation() -> None:
 
 
 class Sender:
-    """Holds the core's lock and its thread, which starts with the first batch and dies with the process."""
+    """Holds the core's lock and its thread, which dies with the process."""
 
     def __init__(
         self, bound: int, connect: Mapping[Signal, Callable[[], "Transport"]], report: Report | None = None
@@ -37,16 +37,16 @@ class Sender:
         self._report = report
         self._transports: dict[Signal, Transport] = {}
         self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
         self._stopping = False
+
+    def start(self) -> None:
+        """Start the thread. Not left to the first batch: that may come at exit, when no thread can be started."""
+        threading.Thread(target=self._run, name="verl-otel-send", daemon=True).start()
 
     def offer(self, batch: Batch) -> None:
         """Queue a batch; returns at once."""
         with self._changed:
             self._core.offer(batch)
-            if self._thread is None and not self._stopping:
-                self._thread = threading.Thread(target=self._run, name="verl-otel-send", daemon=True)
-                self._thread.start()
             self._changed.notify_all()
 
     def count_drop(self, signal: Signal, reason: Reason, items: int) -> None:

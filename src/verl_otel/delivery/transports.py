@@ -7,7 +7,7 @@ These modules are imported by the sender's thread only.
 """
 
 import sys
-from typing import Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from verl_otel.delivery.core import Accepted, Batch, Outcome, Refused, Signal
@@ -28,17 +28,16 @@ def is_loopback(url: str) -> bool:
     return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
-def accepted(signal: Signal, body: bytes) -> Accepted:
-    """What a success says: the items that were rejected all the same. Raises protobuf's `DecodeError`."""
-    from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+_REJECTED: Final = {
+    Signal.TRACES: "rejected_spans",
+    Signal.METRICS: "rejected_data_points",
+    Signal.LOGS: "rejected_log_records",
+}
 
-    if signal is Signal.TRACES:
-        return Accepted(ExportTraceServiceResponse.FromString(body).partial_success.rejected_spans)
-    if signal is Signal.METRICS:
-        return Accepted(ExportMetricsServiceResponse.FromString(body).partial_success.rejected_data_points)
-    return Accepted(ExportLogsServiceResponse.FromString(body).partial_success.rejected_log_records)
+
+def accepted(signal: Signal, response: Any) -> Accepted:
+    """What a success says: the items that were rejected all the same (OTLP's partial success)."""
+    return Accepted(getattr(response.partial_success, _REJECTED[signal]))
 
 
 class ConsoleTransport:

@@ -1,0 +1,42 @@
+# Everything a newcomer needs: `make demo` and `make test`, with only Python, make and the package registries.
+
+PYTHON ?=
+export PYTHON
+# What the installer itself runs on; it finds the Python to install for (PYTHON, else python3.11, python3.12, python3).
+ANY_PYTHON := $(shell for one in $(PYTHON) python3.11 python3.12 python3 python; do \
+	if command -v $$one >/dev/null 2>&1; then command -v $$one; break; fi; done)
+VENV := $(or $(VERL_OTEL_VENV),$(CURDIR)/.venv)
+RUN := $(VENV)/bin/python
+
+.PHONY: help demo test test-all lint compatibility python
+help:
+	@echo "make demo           train 3 steps with verl, Ray and vLLM on this machine's CPU, observed (6 minutes from nothing)"
+	@echo "make test           unit, contract, integration and end-to-end tests (20 minutes from nothing)"
+	@echo "make test-all       what takes longer, too"
+	@echo "make lint           ruff and mypy"
+	@echo "make compatibility  write docs/compatibility.md from verl's wheels"
+
+python:
+	@test -n "$(ANY_PYTHON)" || { echo "Needs Python: install python3.11 or python3.12, with venv."; exit 2; }
+
+demo: python
+	@$(ANY_PYTHON) examples/cpu/install.py
+	@$(RUN) examples/cpu/demo.py
+
+test: python
+	@$(ANY_PYTHON) examples/cpu/install.py --tests
+	@$(RUN) tests/matrix.py
+	@$(RUN) -m pytest tests
+
+# Nothing takes so long yet that it isn't in `make test`.
+test-all: test
+
+lint: python
+	@$(ANY_PYTHON) examples/cpu/install.py --tests
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m mypy
+
+compatibility: python
+	@$(ANY_PYTHON) examples/cpu/install.py --tests
+	@$(RUN) tests/contract/compatibility.py

@@ -1,0 +1,95 @@
+"""The observed runs that the end-to-end tests look at; each is made once and serves many assertions."""
+
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from observed import read_log
+from run import Run, Running
+
+from verl_otel.local.capture import Capture
+from verl_otel.local.receiver import Receiver
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass
+class Observed:
+    """A finished run: its output, verl's own log, what arrived, and how long it took to end after its last log line."""
+
+    code: int
+    output: str
+    log: list
+    capture: Capture
+    ending: float
+
+
+def observe(folder, door, steps, environment=(), overrides=(), receive=True):
+    """Run verl for real and read what came of it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    capture = folder / "capture.otlp"
+    with Receiver(capture) as receiver:
+        sent = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+        run = Run(steps, door, {**(sent if receive else {}), **dict(environment)}, tuple(overrides), folder)
+        with Running(run) as running:
+            code = running.process.wait(600)
+            ended = time.time()
+            time.sleep(3)
+            assert running.processes() == [], "something of the run is still alive"
+        output = run.output.read_text(errors="replace")
+        assert run.metrics.exists(), output[-3000:]
+        ending = ended - run.metrics.stat().st_mtime
+    return Observed(code, output, read_log(run.metrics), Capture.read(capture), ending)
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory):
+    """The demo as a user starts it, with settings of theirs that must not spoil it: (exit code, what it said, run)."""
+    folder = tmp_path_factory.mktemp("demo")
+    spoiling = {
+        "OTEL_SDK_DISABLED": "true",
+        "OTEL_TRACES_EXPORTER": "none",
+        "OTEL_RESOURCE_ATTRIBUTES": "service.instance.id=same,host.name=wrong",
+        "VERL_OTEL_ENABLED": "false",
+        "http_proxy": "http://127.0.0.1:9",
+        "HTTP_PROXY": "http://127.0.0.1:9",
+    }
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "cpu" / "demo.py"), "--keep", str(folder)],
+        env={**os.environ, **spoiling},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    print(result.stdout, result.stderr)
+    log, capture = read_log(folder / "metrics.jsonl"), Capture.read(folder / "capture.otlp")
+    observed = Observed(result.returncode, (folder / "output.txt").read_text(errors="replace"), log, capture, 0.0)
+    return result.returncode, result.stdout, observed
+
+
+@pytest.fixture(scope="session")
+def by_plugin(tmp_path_factory):
+    """One step, by verl's plugin."""
+    return observe(tmp_path_factory.mktemp("plugin"), "plugin", 1)
+
+
+@pytest.fixture(scope="session")
+def by_program(tmp_path_factory):
+    """One step, by `instrument()` in a launcher."""
+    return observe(tmp_path_factory.mktemp("program"), "program", 1)
+
+
+@pytest.fixture(scope="session")
+def unheard(tmp_path_factory):
+    """One step with nothing listening on the endpoint, and wrong settings."""
+    wrong = {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9",
+        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+        "VERL_OTEL_FOO": "",
+        "OTEL_TRACES_SAMPLER_ARG": "7",
+    }
+    return observe(tmp_path_factory.mktemp("unheard"), "auto", 1, wrong, receive=False)

@@ -1,0 +1,62 @@
+"""The tests that need no verl, on other Pythons and on the oldest and an intermediate OpenTelemetry.
+
+Runs what this machine has and says what it left out. usage: python tests/matrix.py
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+FLOORS = ["-r", str(ROOT / "tests" / "floors.txt")]
+BETWEEN = ["opentelemetry-sdk==1.36.0", "opentelemetry-exporter-otlp==1.36.0", "opentelemetry-instrumentation==0.57b0"]
+ROWS = (
+    ("python3.10", "oldest OpenTelemetry", FLOORS),
+    ("python3.11", "OpenTelemetry 1.36", BETWEEN),
+    ("python3.12", "current OpenTelemetry", ["opentelemetry-exporter-otlp"]),
+    ("python3.13", "current OpenTelemetry", ["opentelemetry-exporter-otlp"]),
+)
+TESTS = ("tests/unit", "tests/integration/test_delivery.py", "tests/contract/test_otel_internals.py")
+
+
+def main() -> int:
+    failed = 0
+    for python, title, requirements in ROWS:
+        if (path := find(python)) is None:
+            print(f"{python}, {title}: left out, there is no {python} that can make a venv here", flush=True)
+            continue
+        print(f"{python}, {title}:", flush=True)
+        failed += (
+            subprocess.run([str(prepare(path, requirements)), "-m", "pytest", "-q", *TESTS], cwd=ROOT).returncode != 0
+        )
+    return 1 if failed else 0
+
+
+def find(python: str) -> str | None:
+    """An interpreter that runs and can make a venv: on PATH, or one of pyenv's."""
+    on_path = [found] if (found := shutil.which(python)) else []
+    pyenv = sorted(map(str, Path.home().glob(f".pyenv/versions/{python.removeprefix('python')}*/bin/{python}")))
+    for one in (*on_path, *pyenv):
+        if subprocess.run([one, "-c", "import ensurepip"], capture_output=True).returncode == 0:
+            return one
+    return None
+
+
+def prepare(path: str, requirements: list[str]) -> Path:
+    """A venv with the package and these requirements; made once."""
+    folder = ROOT / ".work" / "matrix" / Path(path).name
+    python = folder / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    if not (done := folder / "done").exists() or done.read_text() != repr(requirements):
+        shutil.rmtree(folder, ignore_errors=True)
+        subprocess.run([path, "-m", "venv", str(folder)], check=True)
+        subprocess.run(
+            [*pip, "pytest==9.2.0", "numpy", "packaging", "setuptools<81", *requirements, "-e", str(ROOT)], check=True
+        )
+        done.write_text(repr(requirements))
+    return python
+
+
+if __name__ == "__main__":
+    sys.exit(main())
