@@ -8,13 +8,14 @@ ANY_PYTHON := $(shell for one in $(PYTHON) python3.11 python3.12 python3 python;
 VENV := $(or $(VERL_OTEL_VENV),$(CURDIR)/.venv)
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo test test-all lint compatibility python
+.PHONY: help demo test test-all lint compatibility reference python
 help:
 	@echo "make demo           train 3 steps with verl, Ray and vLLM on this machine's CPU, observed (6 minutes from nothing)"
 	@echo "make test           unit, contract, integration and end-to-end tests (20 minutes from nothing)"
 	@echo "make test-all       what takes longer, too"
 	@echo "make lint           ruff and mypy"
 	@echo "make compatibility  write docs/compatibility.md from verl's wheels"
+	@echo "make reference      write docs/reference.md and docs/configuration.md from the code"
 
 python:
 	@test -n "$(ANY_PYTHON)" || { echo "Needs Python: install python3.11 or python3.12, with venv."; exit 2; }
@@ -40,3 +41,7 @@ lint: python
 compatibility: python
 	@$(ANY_PYTHON) examples/cpu/install.py --tests
 	@$(RUN) tests/contract/compatibility.py
+
+reference: python
+	@$(ANY_PYTHON) examples/cpu/install.py --tests
+	@$(RUN) docs/make_reference.py
