@@ -51,8 +51,8 @@ driver, and the default is taken.
 
 Everything standard is configured by the standard variables, which reach every worker: `OTEL_EXPORTER_OTLP_*`,
 `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME` (default `verl`), `OTEL_TRACES_SAMPLER` (for whole step traces),
-`OTEL_METRIC_EXPORT_INTERVAL` (default 10 s), `OTEL_{{TRACES,METRICS,LOGS}}_EXPORTER`: `otlp` and `console` are delivered
-by verl-otel, `none` is none, and any other is left to whoever serves it.
+`OTEL_METRIC_EXPORT_INTERVAL` (default 10 s), `OTEL_{{TRACES,METRICS,LOGS}}_EXPORTER`: `otlp` and `console` are
+delivered by verl-otel, `none` is none, and any other is left to whoever serves it.
 
 - Without `OTEL_EXPORTER_OTLP_PROTOCOL` the port decides: 4318 is HTTP, any other gRPC.
 - A loopback endpoint bypasses proxy variables (over gRPC with OTLP exporters from 1.36 on).

@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from opentelemetry import context
+from opentelemetry.context import Context
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "examples" / "cpu"), str(ROOT / "tests")]
@@ -16,7 +18,7 @@ for name in [one for one in os.environ if one.startswith(("OTEL_", "VERL_OTEL_")
 
 @pytest.fixture(autouse=True)
 def fresh_globals():
-    """Every test starts and ends without a runtime, a run, a trainer, scalars or counted failures."""
+    """Every test starts and ends without a runtime, a run, a trainer, scalars, counted failures or a current span."""
     from verl_otel import runtime, settings
     from verl_otel.guard import failures
     from verl_otel.telemetry import recording, run, scalars, steps
@@ -31,7 +33,9 @@ def fresh_globals():
         settings._warned.clear()
 
     reset()
+    token = context.attach(Context())
     yield
+    context.detach(token)
     reset()
 
 

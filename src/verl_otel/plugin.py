@@ -3,9 +3,9 @@
 verl >= 0.9.0 imports it at `import verl`, in every process. Installed but not enabled it does nothing at all.
 """
 
-import os
+from verl_otel.settings import peek
 
-if os.environ.get("VERL_OTEL_ENABLED", "").strip().lower() in ("true", "1", "yes", "on"):
+if peek("enabled"):
     from verl_otel import instrument
 
     instrument()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _current: "Runtime | None" = None
+_forked = False
 _on_start: "list[Callable[[Runtime], None]]" = []
 
 
@@ -47,6 +48,11 @@ def started() -> "Runtime | None":
     return _current
 
 
+def inherited() -> "Runtime | None":
+    """The runtime if there is one, or if this process was forked from one that had it; None after `stop`."""
+    return current() if _current is None and _forked else _current
+
+
 def flush(seconds: float | None = None) -> bool:
     """Flush what there is; True if nothing is left, or nothing ever started."""
     return True if _current is None else _current.flush(seconds)
@@ -54,16 +60,17 @@ def flush(seconds: float | None = None) -> bool:
 
 def stop(*, flush: bool = True) -> None:
     """End delivery; a later `current()` starts anew."""
-    global _current
+    global _current, _forked
     with _lock:
-        runtime, _current = _current, None
+        runtime, _current, _forked = _current, None, False
     if runtime is not None:
         runtime.stop(flush=flush)
 
 
 def _forget_in_child() -> None:
     # Threads don't survive a fork, locks may be held for ever, and what waits in the queue is the parent's to send.
-    global _current, _lock
+    global _current, _lock, _forked
+    _forked = _current is not None
     _current, _lock = None, threading.Lock()
     failures.clear()
 

@@ -15,11 +15,11 @@ from opentelemetry import trace
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.semconv._incubating.attributes import host_attributes, process_attributes, service_attributes
 
-from verl_otel import semconv
+from verl_otel import runtime, semconv
 from verl_otel.delivery.destinations import check_sampler, export_interval, read_destinations
 from verl_otel.delivery.diagnosis import Diagnosis
 from verl_otel.delivery.pipeline import Pipeline
@@ -72,7 +72,9 @@ class Runtime:
         """Start delivery, and serve `opentelemetry.trace.get_tracer` too, if nobody else does."""
         self.pipeline.start()
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            trace.set_tracer_provider(self._tracers)
+            provider = TracerProvider(resource=self._resource, sampler=self._tracers.sampler, shutdown_on_exit=False)
+            provider.add_span_processor(_Forwarding())
+            trace.set_tracer_provider(provider)
 
     def resource(self) -> Resource:
         """Who speaks: what is known at start, and what `identify` added for hand-made metrics."""
@@ -107,6 +109,20 @@ class Runtime:
         if self.settings.role == "driver":
             for complaint in complaints:
                 logger.warning("%s", complaint)
+
+
+class _Forwarding(SpanProcessor):
+    """Hands spans of the global provider to the runtime of the moment: a global provider can't be set twice.
+
+    It outlives an `uninstrument()` and a fork, and the pipeline it began with doesn't.
+    """
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Deliver a span, if this process still delivers."""
+        with guard("a span of the user's"):
+            current = runtime.inherited()
+            if current is not None and current.pipeline.span_processor is not None:
+                current.pipeline.span_processor.on_end(span)
 
 
 def _service_is_named() -> bool:

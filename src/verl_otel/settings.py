@@ -99,6 +99,18 @@ class Settings:
         return cls(**values)
 
 
+def peek(name: str) -> Any:
+    """One setting by its field's name, its default if the variable is absent or bad; complains of nothing.
+
+    For what is asked in programs that may have nothing to do with verl.
+    """
+    (one,) = (one for one in fields(Settings) if one.name == name)
+    try:
+        return one.metadata["parse"](os.environ[PREFIX + name.upper()])
+    except (KeyError, ValueError):
+        return one.default
+
+
 _warned: set[str] = set()
 
 

@@ -30,6 +30,9 @@ Producer = Callable[[], Iterable[Metric]]
 
 _SCOPE: Final = InstrumentationScope(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
 
+MOST_SNAPSHOTS: Final = 1024
+"""Log calls waiting to be encoded, each with its mapping; gathered four times a second."""
+
 
 class GatheringReader(MetricReader):
     """An SDK metric reader without a thread; `gather` and `snapshots` are called by the one that has it."""
@@ -40,7 +43,7 @@ class GatheringReader(MetricReader):
         self._resource = resource
         self._collected: MetricsData | None = None
         self._producers: list[Producer] = []
-        self._snapshots = Handoff()
+        self._snapshots = Handoff(MOST_SNAPSHOTS)
 
     def add_producer(self, producer: Producer) -> None:
         """Ask `producer` too from now on."""

@@ -5,7 +5,7 @@ What is delivered, and how, is said by the standard variables: see `destinations
 
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic, time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from opentelemetry.sdk.metrics.export import Metric
 from opentelemetry.sdk.resources import Resource
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from verl_otel.delivery.encoding import Encoder
     from verl_otel.delivery.transports import Transport
 
+HOPELESS: Final = 0.25
+"""Seconds that a flush waits for a backend that took nothing during the flush before."""
+
 
 class Pipeline:
     """Delivery of the signals in `destinations`; a signal that isn't there has no processor or reader."""
@@ -41,6 +44,7 @@ class Pipeline:
     ) -> None:
         """`bound`: bytes queued at most. `interval`: seconds between metric collections. Starts no thread yet."""
         self._started = time_ns()
+        self._unanswered: int | None = None
         spans, logs = Handoff(), Handoff()
         self.span_processor = HandoffSpanProcessor(spans) if Signal.TRACES in destinations else None
         self.log_processor = HandoffLogRecordProcessor(logs) if Signal.LOGS in destinations else None
@@ -57,9 +61,18 @@ class Pipeline:
         self._gatherer.start()
 
     def flush(self, seconds: float) -> bool:
-        """Gather and send everything within `seconds`, all signals together; True if the backend has it all."""
+        """Gather and send everything within `seconds`, all signals together; True if the backend has it all.
+
+        A backend that took nothing during the last flush, and nothing since, is not waited for as long again: a run's
+        end flushes several times.
+        """
+        if self._unanswered == self._exported():
+            seconds = min(seconds, HOPELESS)
         deadline = monotonic() + seconds
-        return self._gatherer.gather(deadline) and self._sender.flush(deadline)
+        before = self._exported()
+        done = self._gatherer.gather(deadline) and self._sender.flush(deadline)
+        self._unanswered = before if not done and self._exported() == before else None
+        return done
 
     def stop(self) -> int:
         """Stop both threads; returns the items given up."""
@@ -69,6 +82,9 @@ class Pipeline:
     def statistics(self) -> Statistics:
         """What was exported and dropped so far, and what waits."""
         return self._sender.statistics()
+
+    def _exported(self) -> int:
+        return sum(self.statistics().exported.values())
 
     def _report_on_itself(self) -> Iterable[Metric]:
         counts, start = self.statistics(), self._started

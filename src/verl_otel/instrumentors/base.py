@@ -12,7 +12,7 @@ from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type:
 
 from verl_otel.guard import guard, logger
 from verl_otel.patching import Patches, Wrapper, patches
-from verl_otel.settings import Settings
+from verl_otel.settings import peek
 
 DEPENDENCIES: Final = ("verl >= 0.7.1.dev0",)
 
@@ -80,7 +80,7 @@ class VerlInstrumentor(BaseInstrumentor):  # type: ignore[misc] # opentelemetry-
 
 def switched_off() -> bool:
     """Whether OTEL_SDK_DISABLED or VERL_OTEL_ENABLED=false says to leave everything alone."""
-    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or Settings.read().enabled is False
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true" or peek("enabled") is False
 
 
 def _warn_missing(target: Target) -> None:

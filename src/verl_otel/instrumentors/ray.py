@@ -8,7 +8,7 @@ from verl_otel import runtime
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import VerlInstrumentor
 from verl_otel.neutrality import patch_randomness
-from verl_otel.settings import Settings
+from verl_otel.settings import peek
 
 _NAME: Final = "verl_ray"
 
@@ -20,7 +20,7 @@ class RayInstrumentor(VerlInstrumentor):
 
     def _patch_more(self) -> None:
         patch_randomness(self.patches)
-        if Settings.read().role == "worker":
+        if peek("role") == "worker":
             self._patch_ray()  # processes of verl's that never import it are reached too
         else:
             self.patches.when_imported("verl", self._start)

@@ -32,12 +32,19 @@ def patch_actor_creation(own: Patches, actor_class: Any) -> None:
             handle = original(self, *args, **kwargs)
             if own.active:
                 with guard("remembering an actor"):
-                    _actors.append(weakref.ref(handle))
+                    remember(handle)
             return handle
 
         return create
 
     own.wrap(actor_class, "_remote", wrapper)
+
+
+def remember(handle: Any) -> None:
+    """Note an actor weakly, and now and then forget those that are gone."""
+    _actors.append(weakref.ref(handle))
+    if len(_actors) % 256 == 0:
+        _actors[:] = [one for one in _actors if one() is not None]
 
 
 def patch_driver(own: Patches, ray: Any) -> None:

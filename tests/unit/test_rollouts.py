@@ -1,0 +1,73 @@
+"""Trajectories: a trace of its own, linked to what dispatched it, with both sides of a model call."""
+
+from verl_otel import runtime
+from verl_otel.instrumentors.rollouts import read_generation, read_trajectory
+from verl_otel.telemetry import rollouts, scope, steps
+from verl_otel.telemetry.rollouts import Generation, Trajectory
+
+
+def test_a_trajectory_is_a_trace_linked_to_its_dispatcher(recorded):
+    steps.trainer_started(lambda: 4)
+    phase = steps.phase("step", is_step=True)
+    trajectory = rollouts.start_trajectory(Trajectory("tool_agent", "uid", 2, step=4))
+    call = rollouts.start_model_call()
+    engine = rollouts.start_engine_call("vllm", 1)
+    engine.set(rollouts.engine_attributes(Generation(10, 5, "completed")))
+    engine.stop()
+    call.set(rollouts.client_attributes(Generation(10, 5, "completed")))
+    call.stop()
+    trajectory.stop()
+    phase.stop()
+    spans = recorded.spans
+    root = spans["invoke_agent tool_agent"]
+    assert root.parent is None
+    assert root.links[0].context.span_id == phase.span.get_span_context().span_id
+    assert root.attributes["verl.sample.uid"] == "uid"
+    assert root.attributes["verl.rollout.session"] == 2
+    assert root.attributes["verl.step"] == 4
+    assert root.attributes["verl.validation"] is False
+    assert spans["chat"].parent.span_id == root.context.span_id
+    assert spans["chat"].attributes["gen_ai.usage.output_tokens"] == 5
+    assert spans["verl.engine.generate"].parent.span_id == spans["chat"].context.span_id
+    assert spans["verl.engine.generate"].attributes["verl.engine.output_tokens"] == 5
+    # Only the client's side has gen_ai usage, so that no backend counts tokens twice.
+    assert not [name for name in spans["verl.engine.generate"].attributes if name.startswith("gen_ai.usage")]
+
+
+def test_both_generations_of_the_agent_loop_are_read():
+    v1 = read_trajectory({"step": 3, "rollout_n": 0, "validate": True}, "single", {"uid": "u", "session_id": 2})
+    assert v1 == Trajectory("single", "u", 2, 3, True)
+    legacy = read_trajectory({"step": 3, "rollout_n": 1, "sample_index": 5, "validate": False}, "single", {})
+    assert legacy == Trajectory("single", None, 1, 3, False)
+
+
+def test_an_output_without_a_reason_is_read():
+    class Output:
+        token_ids = (1, 2, 3)
+
+    assert read_generation(Output()) == Generation(None, 3, None)
+
+
+def test_the_scope_travels_beside_the_trace_context(recorded):
+    carrier = {}
+    assert scope.inject(carrier) is False
+    assert carrier == {}
+    steps.trainer_started(lambda: 9)
+    steps.phase("testing", validation=True)
+    assert scope.inject(carrier) is True
+    assert set(carrier) == {"traceparent", "verl-scope"}
+    from opentelemetry import context, trace
+
+    token = context.attach(scope.extract(carrier))
+    assert scope.current() == scope.Scope(9, "testing", True)
+    assert trace.get_current_span().get_span_context().trace_id
+    context.detach(token)
+
+
+def test_a_carrier_from_someone_else_gives_no_scope(recorded):
+    from opentelemetry import context
+
+    token = context.attach(scope.extract({"traceparent": "broken"}))
+    assert scope.current() == scope.Scope()
+    context.detach(token)
+    assert runtime.started() is not None
