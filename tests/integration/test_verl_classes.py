@@ -250,7 +250,7 @@ def test_random_states_are_the_same_with_real_exports_failures_and_retries(monke
                 gauge.set(1)
                 histogram.record(1)
         assert runtime.flush(10)
-        assert len(sink.headers) >= 4
+        assert len(sink.headers) >= 3  # a retry, a refusal and a success
         assert random_states() == before
     verl_otel.uninstrument()
 

@@ -41,6 +41,8 @@ class Diagnosis:
 
     def _why(self, endpoint: str, place: str, detail: str) -> str:
         kept = "telemetry is kept and tried again while the bound lasts, and training runs on"
+        if detail.startswith("HTTP "):
+            return f"{place} takes nothing at present ({detail}); {kept}"
         plain_http = endpoint.startswith("http://")
         answer = None if endpoint.startswith("https://") else _answers_http(place)
         if answer and not plain_http:
