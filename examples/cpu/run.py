@@ -74,7 +74,7 @@ class Running:
         self._run = run
         # Ray puts sockets below its folder, and a socket's path may have 107 bytes, whatever the checkout's has.
         self._short = Path(tempfile.mkdtemp(prefix="vo-", dir="/tmp"))
-        self._mark = f"VERL_OTEL_EXAMPLE={secrets.token_hex(8)}"
+        self._mark = f"EXAMPLE_RUN={secrets.token_hex(8)}"
         run.logs.mkdir(parents=True, exist_ok=True)
         self._output = run.output.open("wb")
         environment = self._environment()

@@ -8,7 +8,12 @@ import threading
 from collections import Counter
 from types import TracebackType
 
-logger = logging.getLogger("verl_otel")
+_logger = logging.getLogger("verl_otel")
+
+
+def say(message: str) -> None:
+    """One line for people, recognisable as ours."""
+    _logger.warning("verl-otel: %s", message)
 
 
 class _Failures:
@@ -24,8 +29,8 @@ class _Failures:
             self._counts[place] += 1
             first = self._counts[place] == 1
         if first:
-            logger.warning(
-                "verl-otel failed in %s and goes on without it; training is not affected. Further failures there are "
+            _logger.warning(
+                "verl-otel: failed in %s and goes on without it; training is not affected. Further failures there are "
                 "only counted (metric verl.telemetry.errors).",
                 place,
                 exc_info=error,

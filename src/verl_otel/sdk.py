@@ -5,7 +5,6 @@ other. Only where nobody set a tracer provider, ours becomes the global one, so 
 or tool makes land in the trace too.
 """
 
-import logging
 import os
 import sys
 import uuid
@@ -23,11 +22,9 @@ from verl_otel import runtime, semconv
 from verl_otel.delivery.destinations import check_sampler, export_interval, read_destinations
 from verl_otel.delivery.diagnosis import Diagnosis
 from verl_otel.delivery.pipeline import Pipeline
-from verl_otel.guard import guard
+from verl_otel.guard import guard, say
 from verl_otel.settings import Settings
 from verl_otel.version import __version__
-
-logger = logging.getLogger("verl_otel")
 
 # A node joins many processes of one run, so what names one process is ours to set, whatever the environment says.
 _PER_PROCESS: Final = ("host.", "process.", "service.instance.id")
@@ -91,7 +88,7 @@ class Runtime:
         lost = self.pipeline.stop()
         # Of a backend that doesn't answer one line has spoken already.
         if lost and self._diagnosis is not None and not self._diagnosis.down:
-            logger.warning("verl-otel: %d items could not be sent before the end and are lost", lost)
+            say(f"{lost} items could not be sent before the end and are lost")
 
     def _make_resource(self) -> Resource:
         given = Resource.create({service_attributes.SERVICE_NAME: "verl"} if not _service_is_named() else {})
@@ -108,7 +105,7 @@ class Runtime:
     def _say(self, complaints: list[str]) -> None:
         if self.settings.role == "driver":
             for complaint in complaints:
-                logger.warning("%s", complaint)
+                say(complaint)
 
 
 class _Forwarding(SpanProcessor):

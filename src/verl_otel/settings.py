@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from verl_otel.guard import logger
+from verl_otel.guard import say
 
 PREFIX: Final = "VERL_OTEL_"
 
@@ -88,8 +88,12 @@ class Settings:
         known = {PREFIX + one.name.upper(): one for one in fields(cls)}
         for name in sorted(one for one in environ if one.startswith(PREFIX)):
             if (one := known.get(name)) is None:
-                close = difflib.get_close_matches(name, known, n=1)
-                remedy = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known))}"
+                close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
+                remedy = (
+                    f"did you mean {close[0]}?"
+                    if close
+                    else f"known are {', '.join(sorted(known.keys() - {f'{PREFIX}ROLE'}))}"
+                )
                 _warn_once(f"{name} is not a variable of verl-otel and is ignored; {remedy}")
                 continue
             try:
@@ -119,4 +123,4 @@ def _warn_once(message: str) -> None:
     if message in _warned or os.environ.get(PREFIX + "ROLE") == "worker":
         return
     _warned.add(message)
-    logger.warning(message)
+    say(message)

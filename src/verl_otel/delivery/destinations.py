@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from opentelemetry.util.re import parse_env_headers
 
 from verl_otel.delivery.core import Signal
-from verl_otel.guard import logger
+from verl_otel.guard import say
 
 _PROTOCOLS: Final = {"grpc": "grpc", "http/protobuf": "http"}
 _HTTP_PORT: Final = 4318
@@ -37,7 +37,7 @@ class Destination:
         try:
             text = Path(self.headers_file).read_text()
         except OSError as error:
-            logger.warning("VERL_OTEL_HEADERS_FILE: %s; sending without its headers", error)
+            say(f"VERL_OTEL_HEADERS_FILE: {error}; sending without its headers")
             return None
         names = (f"OTEL_EXPORTER_OTLP_{signal.name}_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
         _, environment = _first(os.environ, *names)

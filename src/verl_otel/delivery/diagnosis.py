@@ -4,14 +4,12 @@ Says what doesn't answer and what to do, the first time an endpoint fails and th
 when it is back.
 """
 
-import logging
 import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from verl_otel.delivery.core import Batch, Outcome, Refused, Unreachable
-
-logger = logging.getLogger("verl_otel")
+from verl_otel.guard import say
 
 
 class Diagnosis:
@@ -30,14 +28,14 @@ class Diagnosis:
         if isinstance(outcome, Unreachable):
             if place not in self.down:
                 self.down.add(place)
-                logger.warning("verl-otel: %s", self._why(endpoint, place, outcome.detail))
+                say(self._why(endpoint, place, outcome.detail))
         elif isinstance(outcome, Refused):
             if endpoint not in self._refused:
                 self._refused.add(endpoint)
-                logger.warning("verl-otel: %s", _why_refused(endpoint, batch, outcome.detail))
+                say(_why_refused(endpoint, batch, outcome.detail))
         elif place in self.down:
             self.down.discard(place)
-            logger.warning("verl-otel: %s answers again; what was kept is being sent", place)
+            say(f"{place} answers again; what was kept is being sent")
 
     def _why(self, endpoint: str, place: str, detail: str) -> str:
         kept = "telemetry is kept and tried again while the bound lasts, and training runs on"

@@ -133,4 +133,4 @@ def _short(error: BaseException) -> str:
     # requests wraps urllib3's error, whose reason is what a person can act on.
     reason = getattr(error.args[0], "reason", None) if error.args else None
     found = reason or error
-    return f"{type(found).__name__}: {str(found).rsplit('>: ', 1)[-1]}"[:200]
+    return f"{type(found).__name__}: {str(found).rsplit(': ', 1)[-1]}"[:200]

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from verl_otel.guard import guard, logger
+from verl_otel.guard import guard, say
 from verl_otel.patching import Patches, Wrapper, patches
 from verl_otel.settings import peek
 
@@ -94,11 +94,9 @@ def _warn_missing(target: Target) -> None:
         return
     in_range = here >= Version(target.since) and (target.until is None or here <= Version(target.until))
     if in_range:
-        logger.warning(
-            "verl %s has no %s.%s: what verl-otel reads there is missing, the rest works; a newer one may know it",
-            here,
-            target.module,
-            target.attribute,
+        say(
+            f"verl {here} has no {target.module}.{target.attribute}: what is read there is missing, the rest works; "
+            f"a newer verl-otel may know it"
         )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
 
-from verl_otel.guard import guard, logger
+from verl_otel.guard import guard, say
 from verl_otel.patching import Patches
 from verl_otel.ray import carried, ending
 from verl_otel.settings import PREFIX
@@ -34,7 +34,7 @@ _theirs: str | None = None
 def patch_init(own: Patches, ray: Any) -> None:
     """`ray`: the package. Says so, once, if it is too late."""
     if ray.is_initialized():
-        logger.warning(
+        say(
             "Ray was initialised before verl-otel: its workers can't be reached, and only this process is observed. "
             "Call verl_otel.instrument() (or import verl under opentelemetry-instrument) before ray.init()."
         )
