@@ -1,7 +1,6 @@
 """The programmatic door: all instrumentors of this package, in the order in which they are entered and left."""
 
 import os
-import sys
 from typing import Final
 
 from verl_otel import runtime
@@ -13,6 +12,7 @@ from verl_otel.instrumentors.timers import TimersInstrumentor
 from verl_otel.instrumentors.tracking import TrackingInstrumentor
 from verl_otel.instrumentors.trainers import TrainersInstrumentor
 from verl_otel.instrumentors.workers import WorkersInstrumentor
+from verl_otel.ray import reach
 from verl_otel.settings import PREFIX
 
 INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
@@ -28,7 +28,7 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
 
 def instrument() -> None:
     """Instrument with every instrumentor that isn't disabled or active already."""
-    if _in_ray_worker():
+    if reach.in_ray_worker():
         os.environ[f"{PREFIX}ROLE"] = "worker"
     disabled = {one.strip() for one in os.environ.get("OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", "").split(",")}
     for kind in INSTRUMENTORS:
@@ -44,9 +44,3 @@ def uninstrument() -> None:
         if instrumentor.is_instrumented_by_opentelemetry:
             instrumentor.uninstrument()
     runtime.stop()
-
-
-def _in_ray_worker() -> bool:
-    worker = getattr(getattr(sys.modules.get("ray"), "_private", None), "worker", None)
-    mode = getattr(getattr(worker, "global_worker", None), "mode", None)
-    return mode is not None and mode == getattr(worker, "WORKER_MODE", None)

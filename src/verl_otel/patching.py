@@ -4,7 +4,6 @@ Nothing here imports a target: replacements wait for the user's own import (wrap
 is not used: it turns static and class methods into something else and peels off other people's wrappers.
 """
 
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
@@ -42,10 +41,7 @@ class Patches:
                 with guard(f"patch {module}"):
                     apply(imported)
 
-        if module in sys.modules and not _importing(sys.modules[module]):
-            hook(sys.modules[module])
-        else:
-            wrapt.register_post_import_hook(hook, module)
+        wrapt.register_post_import_hook(hook, module)
 
     def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> bool:
         """Put `wrapper(original)` in place of the attribute `name` of a module or class.
@@ -98,8 +94,3 @@ _by_name: dict[str, Patches] = {}
 def patches(name: str) -> Patches:
     """The `Patches` of an instrumentor in this process."""
     return _by_name.setdefault(name, Patches(name))
-
-
-def _importing(module: ModuleType) -> bool:
-    """Whether the module's own code still runs: then its names aren't all there, and the hook must wait for its end."""
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))

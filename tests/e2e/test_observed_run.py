@@ -1,11 +1,22 @@
 """A real verl run, observed: everything it logged arrived, joined, once, under names that are written down."""
 
+import dataclasses
+import io
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 
+import demo as demo_program
 import pytest
 from observed import equal, lost, problems, snapshot_of
+from rich.console import Console
+from run import Run
 
 from verl_otel import semconv
 
@@ -189,3 +200,65 @@ def check_attributes(attributes, owner):
 
 def test_nothing_of_ours_shows_in_the_runs_output(run):
     assert not [line for line in run.output.splitlines() if "verl-otel" in line and "failed" in line]
+
+
+def without(run, **changed):
+    return dataclasses.replace(run.capture, **changed)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda c: {"spans": [one for one in c.spans if one.name != "verl.step"]}, "has no parent here"),
+        (lambda c: {"spans": [*c.spans, c.spans[0]]}, "span ids are repeated"),
+        (lambda c: {"spans": c.spans[:-1]}, "items were lost"),
+        (
+            lambda c: {"points": [one for one in c.points if one.attributes.get("verl.metric.key") != "actor/lr"]},
+            "lacks",
+        ),
+        (lambda c: {"points": [one for one in c.points if one.metric != "verl.step.snapshot"]}, "has no snapshot"),
+        (lambda c: {"events": []}, "run's end"),
+    ],
+    ids=["orphans", "repeated ids", "a lost span", "a lost scalar", "lost snapshots", "no end"],
+)
+def test_what_is_missing_is_found(run, spoil, said):
+    """The check that the demo and these tests stand on can fail."""
+    spoiled = without(run, **spoil(run.capture))
+    assert [one for one in problems(spoiled, run.log) if said in one]
+
+
+def test_the_demo_exits_with_its_own_code_if_something_is_missing(run, tmp_path):
+    (tmp_path / "metrics.jsonl").write_text(
+        "".join(json.dumps({"step": step, "data": data}) + "\n" for step, data in run.log)
+    )
+    console = Console(file=io.StringIO())
+    assert demo_program.report(console, Run(logs=tmp_path), run.capture) == 0
+    assert demo_program.report(console, Run(logs=tmp_path), without(run, events=[])) == 3
+    assert "missing:" in console.file.getvalue()
+
+
+def test_stopping_the_demo_leaves_nothing_running(tmp_path):
+    program = [sys.executable, demo_program.__file__, "--keep", str(tmp_path)]
+    started = subprocess.Popen(
+        program, stdout=subprocess.PIPE, text=True, env={**os.environ, "DEMO_TEST": str(tmp_path)}
+    )
+    deadline = time.monotonic() + 120
+    while "Started a local Ray instance" not in read(tmp_path / "output.txt") and time.monotonic() < deadline:
+        time.sleep(0.5)
+    started.send_signal(signal.SIGINT)
+    printed, _ = started.communicate(timeout=60)
+    assert started.returncode == 130
+    assert "nothing is left running" in printed
+    mark = f"DEMO_TEST={tmp_path}".encode()
+    assert [one for one in Path("/proc").glob("[0-9]*/environ") if mark in read_bytes(one)] == []
+
+
+def read(path):
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def read_bytes(path):
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

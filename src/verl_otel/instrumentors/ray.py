@@ -1,6 +1,5 @@
 """Ray, as far as verl uses it: patched when verl is imported, so that a Ray program without verl stays as it is."""
 
-import sys
 from types import ModuleType
 from typing import Any, Final
 
@@ -8,6 +7,7 @@ from verl_otel import runtime
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import VerlInstrumentor
 from verl_otel.neutrality import patch_randomness
+from verl_otel.ray import context, ending, reach
 from verl_otel.settings import peek
 
 _NAME: Final = "verl_ray"
@@ -22,36 +22,30 @@ class RayInstrumentor(VerlInstrumentor):
         patch_randomness(self.patches)
         if peek("role") == "worker":
             self._patch_ray()  # processes of verl's that never import it are reached too
+            if reach.in_ray_worker():
+                self.patches.when_imported("verl", _start_sdk)
         else:
             self.patches.when_imported("verl", self._start)
 
-    def _start(self, _: ModuleType) -> None:
-        from verl_otel.ray import reach
-
+    def _start(self, verl: ModuleType) -> None:
         reach.run_id()
         self.patches.when_imported("ray", lambda ray: reach.patch_init(self.patches, ray))
         self._patch_ray()
-        with guard("starting the SDK"):
-            runtime.current()
+        _start_sdk(verl)
 
     def _patch_ray(self) -> None:
         self.patches.when_imported("ray.actor", self._patch_actors)
         self.patches.when_imported("ray.remote_function", self._patch_tasks)
 
     def _patch_actors(self, actor: Any) -> None:
-        from verl_otel.ray import context, ending
-
-        _pickle_by_value()
+        reach.pickle_by_value()
         context.patch_actors(self.patches, actor)
         ending.patch_actor_creation(self.patches, actor.ActorClass)
 
     def _patch_tasks(self, remote_function: Any) -> None:
-        from verl_otel.ray import context
-
         context.patch_tasks(self.patches, remote_function)
 
 
-def _pickle_by_value() -> None:
-    from verl_otel.ray import carried
-
-    sys.modules["ray"].cloudpickle.register_pickle_by_value(carried)
+def _start_sdk(_: ModuleType) -> None:
+    with guard("starting the SDK"):
+        runtime.current()

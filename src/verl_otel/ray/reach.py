@@ -50,7 +50,7 @@ def _wrap_init(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]
             return original(*args, **kwargs)
         with guard("preparing ray.init"):
             run_id()
-            ray.cloudpickle.register_pickle_by_value(carried)
+            pickle_by_value()
             if _under_uv_run():
                 kwargs["runtime_env"] = reaching(kwargs.get("runtime_env"))
         with _environment():
@@ -99,6 +99,18 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
         shared = [one for one in attributes.split(",") if not one.strip().startswith(_PER_PROCESS)]
         found["OTEL_RESOURCE_ATTRIBUTES"] = ",".join(shared)
     return {**found, f"{PREFIX}ENABLED": "true", f"{PREFIX}ROLE": "worker"}
+
+
+def in_ray_worker() -> bool:
+    """Whether this is a worker process of Ray's, however it was reached."""
+    worker = getattr(getattr(sys.modules.get("ray"), "_private", None), "worker", None)
+    mode = getattr(getattr(worker, "global_worker", None), "mode", None)
+    return mode is not None and mode == getattr(worker, "WORKER_MODE", None)
+
+
+def pickle_by_value() -> None:
+    """Have Ray take what stands in `carried` along, so that a process without this package can run it."""
+    sys.modules["ray"].cloudpickle.register_pickle_by_value(carried)
 
 
 def run_id() -> str:

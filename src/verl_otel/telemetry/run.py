@@ -72,7 +72,7 @@ class Failure:
 _lock = threading.Lock()
 _info: RunInfo | None = None
 _config: Mapping[str, Any] | None = None
-_started = _ended = False
+_started = False
 _failure: Failure | None = None
 
 
@@ -95,7 +95,7 @@ def info() -> "Iterable[Metric]":
 
 
 def start() -> None:
-    """Emit `verl.run.start`, once a process, with the resolved configuration where it is known."""
+    """Emit `verl.run.start`, once until `end`, with the resolved configuration where it is known."""
     global _started
     with _lock:
         if _started:
@@ -112,11 +112,11 @@ def note_failure(failure: Failure | None) -> None:
 
 def end() -> None:
     """Emit `verl.run.end`, once, if the run had started: `finished`, `failed` with its exception, or `interrupted`."""
-    global _ended
+    global _started
     with _lock:
-        if not _started or _ended:
+        if not _started:
             return
-        _ended = True
+        _started = False
     if (failure := _failure) is None:
         events.emit(semconv.EVENT_RUN_END, {**_attributes(), semconv.RUN_OUTCOME: "finished"})
         return
@@ -168,6 +168,6 @@ def _cut(value: Any) -> Any:
 
 def reset() -> None:
     """Forget everything, between tests."""
-    global _info, _config, _started, _ended, _failure
+    global _info, _config, _started, _failure
     _info = _config = _failure = None
-    _started = _ended = False
+    _started = False
