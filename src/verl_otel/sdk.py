@@ -35,9 +35,7 @@ class Runtime:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.pid = os.getpid()
-        self._late: dict[str, str] = {}
-        self._resource = self._make_resource()
+        self.resource = make_resource(settings.run_id)
         destinations, complaints = read_destinations(os.environ, settings.headers_file)
         interval, complaint = export_interval(os.environ)
         sampler_complaint = check_sampler(os.environ)
@@ -50,14 +48,14 @@ class Runtime:
         self._tracers = TracerProvider(
             # The SDK raises for an unusable ratio.
             sampler=ParentBased(ALWAYS_ON) if sampler_complaint else None,
-            resource=self._resource,
+            resource=self.resource,
             shutdown_on_exit=False,
         )
         if self.pipeline.span_processor is not None:
             self._tracers.add_span_processor(self.pipeline.span_processor)
         readers = [self.pipeline.reader] if self.pipeline.reader is not None else []
-        self._meters = MeterProvider(metric_readers=readers, resource=self._resource, shutdown_on_exit=False)
-        self._loggers = LoggerProvider(resource=self._resource, shutdown_on_exit=False)
+        self._meters = MeterProvider(metric_readers=readers, resource=self.resource, shutdown_on_exit=False)
+        self._loggers = LoggerProvider(resource=self.resource, shutdown_on_exit=False)
         if self.pipeline.log_processor is not None:
             self._loggers.add_log_record_processor(self.pipeline.log_processor)
         scope = (semconv.SCOPE, __version__)
@@ -69,13 +67,9 @@ class Runtime:
         """Start delivery, and serve `opentelemetry.trace.get_tracer` too, if nobody else does."""
         self.pipeline.start()
         if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            provider = TracerProvider(resource=self._resource, sampler=self._tracers.sampler, shutdown_on_exit=False)
+            provider = TracerProvider(resource=self.resource, sampler=self._tracers.sampler, shutdown_on_exit=False)
             provider.add_span_processor(_Forwarding())
             trace.set_tracer_provider(provider)
-
-    def resource(self) -> Resource:
-        """Who speaks: what is known at start, and what `identify` added for hand-made metrics."""
-        return self._resource
 
     def flush(self, seconds: float | None = None) -> bool:
         """Everything to the backend within `seconds` (VERL_OTEL_FLUSH_TIMEOUT unless given); False if some is left."""
@@ -89,18 +83,6 @@ class Runtime:
         # Of a backend that doesn't answer one line has spoken already.
         if lost and self._diagnosis is not None and not self._diagnosis.down:
             say(f"{lost} items could not be sent before the end and are lost")
-
-    def _make_resource(self) -> Resource:
-        given = Resource.create({service_attributes.SERVICE_NAME: "verl"} if not _service_is_named() else {})
-        kept = {key: value for key, value in given.attributes.items() if not key.startswith(_PER_PROCESS)}
-        own: dict[str, Any] = {
-            service_attributes.SERVICE_INSTANCE_ID: str(uuid.uuid4()),
-            host_attributes.HOST_NAME: os.uname().nodename,
-            process_attributes.PROCESS_PID: self.pid,
-        }
-        if self.settings.run_id:
-            own[semconv.RUN_ID] = self.settings.run_id
-        return Resource({**kept, **own, **_ray_identity()}, given.schema_url)
 
     def _say(self, complaints: list[str]) -> None:
         if self.settings.role == "driver":
@@ -120,6 +102,19 @@ class _Forwarding(SpanProcessor):
             current = runtime.inherited()
             if current is not None and current.pipeline.span_processor is not None:
                 current.pipeline.span_processor.on_end(span)
+
+
+def make_resource(run_id: str | None) -> Resource:
+    """Who speaks: the standard variables' attributes, and what is this process's own."""
+    given = Resource.create({} if _service_is_named() else {service_attributes.SERVICE_NAME: "verl"})
+    kept = {key: value for key, value in given.attributes.items() if not key.startswith(_PER_PROCESS)}
+    own: dict[str, Any] = {
+        service_attributes.SERVICE_INSTANCE_ID: str(uuid.uuid4()),
+        host_attributes.HOST_NAME: os.uname().nodename,
+        process_attributes.PROCESS_PID: os.getpid(),
+    }
+    run = {semconv.RUN_ID: run_id} if run_id else {}
+    return Resource({**kept, **own, **run, **_ray_identity()}, given.schema_url)
 
 
 def _service_is_named() -> bool:

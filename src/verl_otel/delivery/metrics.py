@@ -37,8 +37,8 @@ MOST_SNAPSHOTS: Final = 1024
 class GatheringReader(MetricReader):
     """An SDK metric reader without a thread; `gather` and `snapshots` are called by the one that has it."""
 
-    def __init__(self, resource: Callable[[], Resource]) -> None:
-        """`resource`: asked at each gathering, since parts of it are known late."""
+    def __init__(self, resource: Resource) -> None:
+        """`resource`: of what the producers give, and the snapshots."""
         super().__init__(preferred_temporality=preferred_temporality(os.environ))
         self._resource = resource
         self._collected: MetricsData | None = None
@@ -82,7 +82,7 @@ class GatheringReader(MetricReader):
 
     def _wrap(self, metrics: list[Metric], others: Sequence[ScopeMetrics] = ()) -> MetricsData:
         scoped = ScopeMetrics(_SCOPE, metrics, semconv.SCHEMA_URL)
-        return MetricsData([ResourceMetrics(self._resource(), [scoped, *others], "")])
+        return MetricsData([ResourceMetrics(self._resource, [scoped, *others], "")])
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **_: object) -> None:
         self._collected = metrics_data

@@ -36,7 +36,7 @@ class Pipeline:
     def __init__(
         self,
         destinations: Mapping[Signal, Destination],
-        resource: Callable[[], Resource],
+        resource: Resource,
         *,
         bound: int,
         interval: float,

@@ -39,7 +39,7 @@ def _record(current: "Runtime", name: str, attributes: dict[str, Any], severity:
     if older is None:
         return LogRecord(**common, event_name=name)
     # Before SDK 1.39 the record must be the SDK's own and knows its resource; a name it may not know is an attribute.
-    common["resource"] = current.resource()
+    common["resource"] = current.resource
     if "event_name" in signature(older).parameters:
         return older(**common, event_name=name)
     span = get_current_span().get_span_context()
