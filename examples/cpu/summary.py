@@ -21,7 +21,7 @@ COLUMNS = (
     ("time", "timing_s/step", "{:.2f} s"),
     ("tokens/s", "perf/throughput", "{:.0f}"),
 )
-WIDTH = 16
+WIDTH = 14
 
 
 def show_steps(console: Console, log: list[tuple[int, dict]]) -> None:

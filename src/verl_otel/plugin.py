@@ -1,11 +1,14 @@
 """verl's own door (entry point group `verl.plugins`): importing this instruments, if VERL_OTEL_ENABLED says so.
 
-verl >= 0.9.0 imports it at `import verl`, in every process. Installed but not enabled it does nothing at all.
+verl >= 0.9.0 imports it at `import verl`, in every process. Not enabled, it does nothing and imports nothing.
 """
 
-from verl_otel.settings import peek
+import os
 
-if peek("enabled"):
-    from verl_otel import instrument
+if os.environ.get("VERL_OTEL_ENABLED"):
+    from verl_otel.settings import peek
 
-    instrument()
+    if peek("enabled"):
+        from verl_otel import instrument
+
+        instrument()

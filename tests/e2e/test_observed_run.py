@@ -167,7 +167,8 @@ def test_open_phases_are_seen_while_they_last(run):
 
 def test_every_name_type_unit_and_attribute_of_ours_is_written_down(run):
     wrong = []
-    for span in run.capture.spans:
+    # vLLM makes spans of its own where there is a provider; they are not ours to name.
+    for span in (one for one in run.capture.spans if one.scope == semconv.SCOPE):
         if span.name not in semconv.SPAN_NAMES and not span.name.startswith(semconv.SPAN_PREFIXES):
             wrong.append(f"span {span.name}")
         wrong += check_attributes(span.attributes, span.name)

@@ -23,6 +23,7 @@ class CapturedSpan:
     error: bool
     attributes: dict[str, Any]
     resource: dict[str, Any]
+    scope: str
     links: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -105,7 +106,7 @@ class Capture:
     def _spans_of(self, request: Any) -> None:
         for resource in request.resource_spans:
             who = _attributes(resource.resource.attributes)
-            for span in _each(resource.scope_spans, "spans"):
+            for scope, span in _each(resource.scope_spans, "spans"):
                 self.spans.append(
                     CapturedSpan(
                         span.name,
@@ -118,6 +119,7 @@ class Capture:
                         span.status.code == span.status.STATUS_CODE_ERROR,
                         _attributes(span.attributes),
                         who,
+                        scope,
                         tuple((link.trace_id.hex(), link.span_id.hex()) for link in span.links),
                     )
                 )
@@ -125,7 +127,7 @@ class Capture:
     def _points_of(self, request: Any) -> None:
         for resource in request.resource_metrics:
             who = _attributes(resource.resource.attributes)
-            for metric in _each(resource.scope_metrics, "metrics"):
+            for _, metric in _each(resource.scope_metrics, "metrics"):
                 kind = metric.WhichOneof("data")
                 for point in getattr(metric, kind).data_points:
                     histogram = kind == "histogram"
@@ -146,15 +148,16 @@ class Capture:
     def _events_of(self, request: Any) -> None:
         for resource in request.resource_logs:
             who = _attributes(resource.resource.attributes)
-            for record in _each(resource.scope_logs, "log_records"):
+            for _, record in _each(resource.scope_logs, "log_records"):
                 attributes = _attributes(record.attributes)
                 name = record.event_name or attributes.get("event.name", "")
                 self.events.append(CapturedEvent(name, record.time_unix_nano, attributes, who))
 
 
-def _each(scopes: Iterable[Any], items: str) -> Iterator[Any]:
+def _each(scopes: Iterable[Any], items: str) -> Iterator[tuple[str, Any]]:
     for scope in scopes:
-        yield from getattr(scope, items)
+        for item in getattr(scope, items):
+            yield scope.scope.name, item
 
 
 def _attributes(pairs: Iterable[Any]) -> dict[str, Any]:
