@@ -5,7 +5,7 @@ export PYTHON
 # What the installer itself runs on; it finds the Python to install for (PYTHON, else python3.11, python3.12, python3).
 ANY_PYTHON := $(shell for one in $(PYTHON) python3.11 python3.12 python3 python; do \
 	if command -v $$one >/dev/null 2>&1; then command -v $$one; break; fi; done)
-VENV := $(or $(VERL_OTEL_VENV),$(CURDIR)/.venv)
+VENV := $(abspath $(or $(VERL_OTEL_VENV),$(CURDIR)/.venv))
 RUN := $(VENV)/bin/python
 
 .PHONY: help demo test test-all lint compatibility reference python

@@ -39,8 +39,10 @@ def main() -> int:
     steps = arguments.steps
     sys.stdout.reconfigure(line_buffering=True)
     console = Console()
-    folder = arguments.keep or Path(tempfile.mkdtemp(prefix="verl-otel-demo-"))
+    folder = (arguments.keep or Path(tempfile.mkdtemp(prefix="verl-otel-demo-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    for old in ("capture.otlp", "metrics.jsonl"):
+        (folder / old).unlink(missing_ok=True)
     console.print(f"Training {steps} GRPO steps with verl, Ray and vLLM on CPU, observed: 2 to 3 minutes, up to 7 GiB.")
     # Only where to send is taken from the user; what else is set for other programs is not for this one.
     theirs = {key: value for key, value in os.environ.items() if key.startswith("OTEL_EXPORTER_OTLP_")}
@@ -49,7 +51,10 @@ def main() -> int:
         if code := follow(console, run):
             return code
         show_steps(console, read_log(run.metrics))
-        console.print(f"\nThe telemetry went to {theirs['OTEL_EXPORTER_OTLP_ENDPOINT']}.")
+        console.print(f"\nThe telemetry was sent to {theirs['OTEL_EXPORTER_OTLP_ENDPOINT']}; look for it there.")
+        for line in run.output.read_text(errors="replace").splitlines():
+            if "verl-otel: " in line:
+                console.print(line, markup=False)
         return 0
     capture = folder / "capture.otlp"
     with Receiver(capture) as receiver:

@@ -21,7 +21,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 KIT = os.path.join(HERE, "kit")
-VENV = os.environ.get("VERL_OTEL_VENV") or os.path.join(ROOT, ".venv")
+VENV = os.path.abspath(os.environ.get("VERL_OTEL_VENV") or os.path.join(ROOT, ".venv"))
 WORK = os.path.join(VENV, "kit")
 DISK_GB, MEMORY_GIB = 10, 8
 TORCH = "2.13.0"
@@ -69,13 +69,16 @@ def check_machine():
     """Raise `MissingError` for another system, too little room or too little memory."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
         raise MissingError(f"Needs Linux on x86-64: this is {platform.system()} on {platform.machine()}.")
+    if os.path.isdir(VENV) and os.listdir(VENV) and not os.path.isdir(WORK):
+        raise MissingError(f"{VENV} holds something else: name a new or empty folder in VERL_OTEL_VENV.")
     place = VENV
     while not os.path.exists(place):
         place = os.path.dirname(place)
     free = shutil.disk_usage(place).free / 1e9
     if not is_installed(("data",)) and free < DISK_GB:
         raise MissingError(
-            f"Needs {DISK_GB} GB of disk: {place} has {free:.1f} GB free. Set VERL_OTEL_VENV to another folder."
+            f"Needs {DISK_GB} GB of disk: {place} has {free:.1f} GB free. "
+            "Set VERL_OTEL_VENV to a new folder on a larger disk."
         )
     memory = available_memory()
     if memory < MEMORY_GIB:
@@ -138,6 +141,7 @@ def install(python, tests):
     """Run the stages that are not done, or whose files changed since."""
     if not venv_works(python):
         shutil.rmtree(VENV, ignore_errors=True)
+        os.makedirs(WORK)  # marks the folder as ours before it is a venv
         run("venv", f"a venv in {VENV}", [[python, "-m", "venv", VENV]])
     if read_stamps():
         mend()
@@ -241,11 +245,16 @@ def clean_environment():
 
 def digest(files):
     """Of the files, and of this file's own lists."""
-    made = hashlib.sha256(TORCH.encode())
+    with open(os.path.abspath(__file__), "rb") as own:
+        made = hashlib.sha256(own.read())
     for path in files:
         found = [os.path.join(top, one) for top, _, names in os.walk(path) for one in names] or [path]
         for one in sorted(found):
-            if one.endswith((".py", ".toml", ".txt")) and f"{os.sep}build{os.sep}" not in one:
+            if (
+                one.endswith((".py", ".toml", ".txt"))
+                and f"{os.sep}build{os.sep}" not in one
+                and ".egg-info" not in one
+            ):
                 with open(one, "rb") as content:
                     made.update(content.read())
     return made.hexdigest()

@@ -125,9 +125,9 @@ class Running:
         for name in ("no_proxy", "NO_PROXY"):
             kept[name] = ",".join(filter(None, (kept.get(name), NO_PROXY)))
         name, value = self._mark.split("=")
-        tensorboard = {"VERL_FILE_LOGGER_PATH": str(self._run.metrics), "TMPDIR": str(self._short)}
+        files = {"VERL_FILE_LOGGER_PATH": str(self._run.metrics), "TMPDIR": str(self._short)}
         path = os.pathsep.join((str(Path(sys.prefix) / "bin"), kept.get("PATH", os.defpath)))
-        return {**kept, **BRIDGES, **QUIET, **tensorboard, "PATH": path, **self._run.environment, name: value} | (
+        return {**kept, **BRIDGES, **QUIET, **files, "PATH": path, **self._run.environment, name: value} | (
             {"VERL_OTEL_ENABLED": "true"} if self._run.door == "plugin" else {}
         )
 

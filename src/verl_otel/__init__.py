@@ -1,7 +1,7 @@
 """verl-otel: OpenTelemetry for verl, without an edited line.
 
     import verl_otel
-    verl_otel.instrument()      # before or after `import verl`, before `ray.init`
+    verl_otel.instrument()      # before or after `import verl`, and before `ray.init`
 
 or `opentelemetry-instrument python -m verl.trainer.main_ppo ...`, or VERL_OTEL_ENABLED=true with verl >= 0.9.0.
 """

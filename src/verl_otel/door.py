@@ -34,7 +34,7 @@ def instrument() -> None:
     for kind in INSTRUMENTORS:
         instrumentor = kind()
         if not disabled & {kind.name, "*"} and not instrumentor.is_instrumented_by_opentelemetry:
-            instrumentor.instrument(skip_dep_check=True)
+            instrumentor.instrument(skip_dep_check=True, by_program=True)
 
 
 def uninstrument() -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import wrapt
 
-from verl_otel.guard import guard
+from verl_otel.guard import guard, say
 
 _MISSING: Final = object()
 
@@ -59,6 +59,12 @@ class Patches:
             after = wrapper(found)
         self.replace(owner, name, after)
         return True
+
+    def require(self, owner: Any, name: str, wrapper: Wrapper) -> None:
+        """Wrap an attribute of Ray's that may change with its version, and say what is lost if it is gone."""
+        if not self.wrap(owner, name, wrapper):
+            where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", owner)
+            say(f"this Ray has no {where}.{name}: spans of different processes may not be joined; the rest works")
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute and note what was there."""

@@ -6,9 +6,9 @@ verl >= 0.9.0 imports it at `import verl`, in every process. Not enabled, it doe
 import os
 
 if os.environ.get("VERL_OTEL_ENABLED"):
-    from verl_otel.settings import peek
+    from verl_otel.settings import Settings
 
-    if peek("enabled"):
+    if Settings.read().enabled:
         from verl_otel import instrument
 
         instrument()

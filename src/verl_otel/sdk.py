@@ -82,7 +82,10 @@ class Runtime:
         lost = self.pipeline.stop()
         # Of a backend that doesn't answer one line has spoken already.
         if lost and self._diagnosis is not None and not self._diagnosis.down:
-            say(f"{lost} items could not be sent before the end and are lost")
+            say(
+                f"{lost} items could not be sent before the end and are lost; if the backend is only slow, raise "
+                "VERL_OTEL_FLUSH_TIMEOUT"
+            )
 
     def _say(self, complaints: list[str]) -> None:
         if self.settings.role == "driver":

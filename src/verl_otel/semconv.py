@@ -41,75 +41,82 @@ EVENT_PROFILE: Final = "verl.profiler.capture"
 
 # --- attributes ----------------------------------------------------------------------------------------------------
 
-ATTRIBUTES: Final[dict[str, type]] = {}
-"""Type of the value of each attribute of ours; a name that ends in a dot is a prefix."""
+
+@dataclass(frozen=True)
+class Attribute:
+    """Type of an attribute's value, and what it says."""
+
+    kind: type
+    description: str
 
 
-def _attribute(name: str, kind: type) -> str:
-    ATTRIBUTES[name] = kind
+ATTRIBUTES: Final[dict[str, Attribute]] = {}
+"""Each attribute of ours; a name that ends in a dot is a prefix."""
+
+
+def _attribute(name: str, kind: type, description: str) -> str:
+    ATTRIBUTES[name] = Attribute(kind, description)
     return name
 
 
-RUN_ID: Final = _attribute("verl.run.id", str)
-RUN_PROJECT: Final = _attribute("verl.run.project", str)
-RUN_EXPERIMENT: Final = _attribute("verl.run.experiment", str)
-RUN_ALGORITHM: Final = _attribute("verl.run.algorithm", str)
-RUN_MODEL: Final = _attribute("verl.run.model", str)
-RUN_TRAINER: Final = _attribute("verl.run.trainer", str)
-RUN_ENGINE: Final = _attribute("verl.run.engine", str)
-RUN_OUTCOME: Final = _attribute("verl.run.outcome", str)
-RUN_CONFIG: Final = _attribute("verl.run.config", str)
-RUN_VERSION: Final = _attribute("verl.run.version.", str)
-"""Prefix; a distribution's name follows: `verl.run.version.vllm`."""
+RUN_ID: Final = _attribute("verl.run.id", str, "Identity of the run, the same in all its processes.")
+RUN_PROJECT: Final = _attribute("verl.run.project", str, "trainer.project_name.")
+RUN_EXPERIMENT: Final = _attribute("verl.run.experiment", str, "trainer.experiment_name.")
+RUN_ALGORITHM: Final = _attribute("verl.run.algorithm", str, "algorithm.adv_estimator.")
+RUN_MODEL: Final = _attribute("verl.run.model", str, "Path of the model that is trained.")
+RUN_TRAINER: Final = _attribute("verl.run.trainer", str, "v1/<mode>, or legacy.")
+RUN_ENGINE: Final = _attribute("verl.run.engine", str, "Engine of the rollouts.")
+RUN_OUTCOME: Final = _attribute("verl.run.outcome", str, "finished, failed or interrupted.")
+RUN_CONFIG: Final = _attribute("verl.run.config", str, "The resolved configuration as JSON, secrets cut.")
+RUN_VERSION: Final = _attribute("verl.run.version.", str, "Version of the distribution that the name ends in.")
 
-RAY_JOB_ID: Final = _attribute("ray.job.id", str)
-RAY_NODE_ID: Final = _attribute("ray.node.id", str)
+RAY_JOB_ID: Final = _attribute("ray.job.id", str, "Ray's id of the job.")
+RAY_NODE_ID: Final = _attribute("ray.node.id", str, "Ray's id of the node.")
 
-STEP: Final = _attribute("verl.step", int)
-PHASE: Final = _attribute("verl.phase", str)
-"""verl's timer name: on timer spans and, beside the rank, on worker spans."""
-ROLE: Final = _attribute("verl.role", str)
-RANK: Final = _attribute("verl.rank", int)
-"""Unique only together with the role."""
-LANE: Final = _attribute("verl.lane", str)
-"""Row of a state timeline: `trainer`, `<role>/<rank>`, `replica/<number>`."""
-TRUNCATED: Final = _attribute("verl.truncated", bool)
-"""The span was still open at an orderly end, and was ended by us."""
-VALIDATION: Final = _attribute("verl.validation", bool)
-WORKER_METHOD: Final = _attribute("verl.worker.method", str)
+STEP: Final = _attribute("verl.step", int, "Training step; 0 before the first.")
+PHASE: Final = _attribute("verl.phase", str, "verl's timer name; on worker spans the phase that asked for the call.")
+ROLE: Final = _attribute("verl.role", str, "Role of a worker.")
+RANK: Final = _attribute("verl.rank", int, "Rank of a worker; unique only together with its role.")
+LANE: Final = _attribute("verl.lane", str, "Row of a state timeline: trainer, <role>/<rank>, replica/<number>.")
+TRUNCATED: Final = _attribute("verl.truncated", bool, "The span was open at an orderly end, and was ended for it.")
+VALIDATION: Final = _attribute("verl.validation", bool, "Whether it is validation.")
+WORKER_METHOD: Final = _attribute("verl.worker.method", str, "The registered method.")
 
-SAMPLE_UID: Final = _attribute("verl.sample.uid", str)
-ROLLOUT_SESSION: Final = _attribute("verl.rollout.session", int)
-REPLICA: Final = _attribute("verl.replica", int)
-ENGINE_INPUT_TOKENS: Final = _attribute("verl.engine.input_tokens", int)
-ENGINE_OUTPUT_TOKENS: Final = _attribute("verl.engine.output_tokens", int)
-ENGINE_FINISH_REASON: Final = _attribute("verl.engine.finish_reason", str)
+SAMPLE_UID: Final = _attribute("verl.sample.uid", str, "verl's uid of the prompt.")
+ROLLOUT_SESSION: Final = _attribute("verl.rollout.session", int, "Number of the trajectory among those of its prompt.")
+REPLICA: Final = _attribute("verl.replica", int, "Rank of the rollout replica.")
+ENGINE_INPUT_TOKENS: Final = _attribute("verl.engine.input_tokens", int, "Tokens of the prompt, as the engine got it.")
+ENGINE_OUTPUT_TOKENS: Final = _attribute("verl.engine.output_tokens", int, "Tokens the engine gave.")
+ENGINE_FINISH_REASON: Final = _attribute("verl.engine.finish_reason", str, "verl's stop reason.")
 
 # OTel's gen_ai convention (v1.41 names). Spelled here, since the constants' package deprecates and moves them.
-GEN_AI_OPERATION_NAME: Final = _attribute("gen_ai.operation.name", str)
-GEN_AI_AGENT_NAME: Final = _attribute("gen_ai.agent.name", str)
-GEN_AI_PROVIDER_NAME: Final = _attribute("gen_ai.provider.name", str)
-GEN_AI_INPUT_TOKENS: Final = _attribute("gen_ai.usage.input_tokens", int)
-GEN_AI_OUTPUT_TOKENS: Final = _attribute("gen_ai.usage.output_tokens", int)
-GEN_AI_FINISH_REASONS: Final = _attribute("gen_ai.response.finish_reasons", tuple)
+GEN_AI_OPERATION_NAME: Final = _attribute("gen_ai.operation.name", str, "chat or invoke_agent.")
+GEN_AI_AGENT_NAME: Final = _attribute("gen_ai.agent.name", str, "Name of the agent loop.")
+GEN_AI_PROVIDER_NAME: Final = _attribute("gen_ai.provider.name", str, "The engine.")
+GEN_AI_INPUT_TOKENS: Final = _attribute("gen_ai.usage.input_tokens", int, "Tokens of the prompt.")
+GEN_AI_OUTPUT_TOKENS: Final = _attribute("gen_ai.usage.output_tokens", int, "Tokens of the answer.")
+GEN_AI_FINISH_REASONS: Final = _attribute("gen_ai.response.finish_reasons", tuple, "verl's stop reason.")
 
-METRIC_KEY: Final = _attribute("verl.metric.key", str)
-"""The key given to Tracking.log, as it was."""
-STATISTIC: Final = _attribute("verl.statistic", str)
-DATA_SOURCE: Final = _attribute("verl.data_source", str)
-VARIABLE: Final = _attribute("verl.variable", str)
+METRIC_KEY: Final = _attribute("verl.metric.key", str, "The key given to Tracking.log, as it was.")
+STATISTIC: Final = _attribute("verl.statistic", str, "The statistic that verl's key ends in.")
+DATA_SOURCE: Final = _attribute("verl.data_source", str, "Data source of a validation score.")
+VARIABLE: Final = _attribute("verl.variable", str, "Variable of a validation score.")
 
-PROFILER_TOOL: Final = _attribute("verl.profiler.tool", str)
-PROFILER_STEPS: Final = _attribute("verl.profiler.steps", tuple)
-PROFILER_RANKS: Final = _attribute("verl.profiler.ranks", tuple)
-"""Ranks that are profiled; empty means all."""
-PROFILER_PATH: Final = _attribute("verl.profiler.path", str)
-PROFILER_DURATION: Final = _attribute("verl.profiler.duration", float)
+PROFILER_TOOL: Final = _attribute("verl.profiler.tool", str, "global_profiler.tool.")
+PROFILER_STEPS: Final = _attribute("verl.profiler.steps", tuple, "Steps that are profiled.")
+PROFILER_RANKS: Final = _attribute("verl.profiler.ranks", tuple, "Ranks that are profiled; empty means all.")
+PROFILER_PATH: Final = _attribute("verl.profiler.path", str, "Where the profiler writes.")
+PROFILER_DURATION: Final = _attribute("verl.profiler.duration", float, "Seconds that were profiled.")
 
-SIGNAL: Final = _attribute("verl.telemetry.signal", str)
-DROP_REASON: Final = _attribute("verl.telemetry.reason", str)
-PLACE: Final = _attribute("verl.telemetry.place", str)
-VALUE_TYPE: Final = _attribute("verl.telemetry.type", str)
+SIGNAL: Final = _attribute("verl.telemetry.signal", str, "traces, metrics or logs.")
+DROP_REASON: Final = _attribute(
+    "verl.telemetry.reason",
+    str,
+    "queue_full: the bound was reached; refused: by the backend; partial_success: rejected by it; exit: not sent "
+    "before the end; encoding: not encodable; overload: handed over too fast; none: a zero.",
+)
+PLACE: Final = _attribute("verl.telemetry.place", str, "What failed.")
+VALUE_TYPE: Final = _attribute("verl.telemetry.type", str, "Type of a value that is no number.")
 
 # --- metrics -------------------------------------------------------------------------------------------------------
 

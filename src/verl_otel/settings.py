@@ -1,7 +1,8 @@
 """Every VERL_OTEL_* variable: name, type, default and help in one table, read in one loop.
 
-Standard OTEL_* variables belong to the SDK and the OTLP packages; `standards.py` only checks those whose mistakes they
-report late, or never. A bad value is named once and its default is taken: settings never raise into training.
+Standard OTEL_* variables belong to the SDK and the OTLP packages; `delivery/destinations.py` only checks those whose
+mistakes they report late, or never. A bad value is named once and its default is taken: settings never raise into
+training.
 """
 
 import difflib
@@ -23,23 +24,24 @@ def _flag(text: str) -> bool:
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 <= value <= 600:
-        raise ValueError("use seconds between 0 and 600")
-    return value
+    return _between(float, text, 0, 600, "use seconds between 0 and 600")
 
 
-def _mebibytes(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 4096:
-        raise ValueError("use a whole number of MiB between 1 and 4096")
-    return value
+def _mebibytes(text: str) -> float:
+    return _between(int, text, 1, 4096, "use a whole number of MiB between 1 and 4096")
 
 
-def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise ValueError("use a whole number above 0")
+def _count(text: str) -> float:
+    return _between(int, text, 1, 10**9, "use a whole number above 0")
+
+
+def _between(kind: Callable[[str], float], text: str, least: float, most: float, remedy: str) -> float:
+    try:
+        value = kind(text)
+    except ValueError:
+        raise ValueError(remedy) from None
+    if not least <= value <= most:
+        raise ValueError(remedy)
     return value
 
 
@@ -78,7 +80,7 @@ class Settings:
     nested_worker_spans: bool = _setting(
         _flag, False, "Also a span for a registered worker method that another one calls in the same process."
     )
-    role: str = _setting(_role, "driver", "Set by verl-otel in Ray workers. Not for people.")
+    role: str = _setting(_role, "driver", "Internal; don't set it.")
 
     @classmethod
     def read(cls, environ: Mapping[str, str] | None = None) -> "Settings":

@@ -14,13 +14,19 @@ from verl_otel.instrumentors.base import Target
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "compatibility.md"
 HEAD = """# Compatibility
 
-Made by `make compatibility` from the instrumentors' tables and verl's wheels; a test holds it to them.
+Needs Python 3.10 to 3.13 and OpenTelemetry 1.30 or newer; the tests that need no verl run on all of these.
 
-A hook point is *there* if the wheel has it with every parameter that is read; *no module* and *absent* mean that this
-verl has no such thing; *changed* means that a parameter is missing. One that should be there and isn't costs what it
-alone would tell: one warning names it, the rest works.
+Run for real in the tests: verl 0.9.1 with its V1 trainer in `sync` mode, Ray 2.60.0, vLLM 0.27.1 on CPU, one node and
+one rank. Not run yet: GPUs, several nodes or ranks, SGLang, Megatron, the modes `colocate_async` and
+`separate_async`, the legacy trainer, `ray job submit`, `uv run`. For these, and for other versions of verl, the table
+below holds.
 
-verl 0.9.1 is run for real in the tests. The other versions are held by this table.
+It is made by `make compatibility` from the instrumentors' tables and verl's wheels; a test holds it to them. A hook
+point is *there* if the wheel has it with every parameter that is read; *no module* and *absent* mean that this verl
+has no such thing; *changed* means that a parameter is missing. If a hook point is missing that should be there, one
+warning names it, and only the data read there is missing. Besides, `transfer_queue.close`, the registered methods of
+the worker classes, and private functions of Ray's (`src/verl_otel/ray/`) are wrapped; those of Ray's are held by
+tests on the real Ray.
 """
 
 

@@ -191,10 +191,10 @@ def check_attributes(attributes, owner):
     wrong = []
     for name, value in attributes.items():
         prefix = next((one for one in semconv.ATTRIBUTES if one.endswith(".") and name.startswith(one)), None)
-        kind = semconv.ATTRIBUTES.get(name) or semconv.ATTRIBUTES.get(prefix)
-        if kind is None:
+        known = semconv.ATTRIBUTES.get(name) or semconv.ATTRIBUTES.get(prefix)
+        if known is None:
             wrong.append(f"attribute {name} of {owner}")
-        elif type(value) is not kind:
+        elif type(value) is not known.kind:
             wrong.append(f"type {type(value).__name__} of {name} of {owner}")
     return wrong
 

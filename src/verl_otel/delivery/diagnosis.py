@@ -38,7 +38,7 @@ class Diagnosis:
             say(f"{place} answers again; what was kept is being sent")
 
     def _why(self, endpoint: str, place: str, detail: str) -> str:
-        kept = "telemetry is kept and tried again while the bound lasts, and training runs on"
+        kept = "telemetry is kept, up to VERL_OTEL_QUEUE_MIB, and sent again; training goes on"
         if detail.startswith("HTTP "):
             return f"{place} takes nothing at present ({detail}); {kept}"
         plain_http = endpoint.startswith("http://")

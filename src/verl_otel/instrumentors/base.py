@@ -49,21 +49,21 @@ class VerlInstrumentor(BaseInstrumentor):  # type: ignore[misc] # opentelemetry-
         """What is instrumented; `.dev0` lets a development version of verl in."""
         return DEPENDENCIES
 
-    def _instrument(self, **_: Any) -> None:
+    def _instrument(self, *, by_program: bool = False, **_: Any) -> None:
         if switched_off():
             return
         with guard(f"instrumenting {self.name}"):
             self.patches.start()
             for module in dict.fromkeys(target.module for target in self.targets):
                 self.patches.when_imported(module, self._wrap_targets)
-            self._patch_more()
+            self._patch_more(by_program=by_program)
 
     def _uninstrument(self, **_: Any) -> None:
         with guard(f"uninstrumenting {self.name}"):
             self.patches.undo()
 
-    def _patch_more(self) -> None:
-        """For targets that a table can't name."""
+    def _patch_more(self, *, by_program: bool) -> None:
+        """For targets that a table can't name. `by_program`: `instrument()` was called, so verl is sure to come."""
 
     def _wrap_targets(self, module: ModuleType) -> None:
         for target in self.targets:

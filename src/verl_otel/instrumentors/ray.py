@@ -1,4 +1,8 @@
-"""Ray, as far as verl uses it: patched when verl is imported, so that a Ray program without verl stays as it is."""
+"""Ray, as far as verl uses it.
+
+Under `opentelemetry-instrument` it is patched when verl is imported, so that a Ray program without verl stays as it is;
+`instrument()` says that verl will come, and acts at once.
+"""
 
 from types import ModuleType
 from typing import Any, Final
@@ -18,20 +22,23 @@ class RayInstrumentor(VerlInstrumentor):
 
     name = _NAME
 
-    def _patch_more(self) -> None:
+    def _patch_more(self, *, by_program: bool) -> None:
         patch_randomness(self.patches)
         if peek("role") == "worker":
             self._patch_ray()  # processes of verl's that never import it are reached too
             if reach.in_ray_worker():
                 self.patches.when_imported("verl", _start_sdk)
+            return
+        if by_program:
+            self._patch_driver()
         else:
-            self.patches.when_imported("verl", self._start)
+            self.patches.when_imported("verl", lambda _: self._patch_driver())
+        self.patches.when_imported("verl", _start_sdk)
 
-    def _start(self, verl: ModuleType) -> None:
+    def _patch_driver(self) -> None:
         reach.run_id()
         self.patches.when_imported("ray", lambda ray: reach.patch_init(self.patches, ray))
         self._patch_ray()
-        _start_sdk(verl)
 
     def _patch_ray(self) -> None:
         self.patches.when_imported("ray.actor", self._patch_actors)

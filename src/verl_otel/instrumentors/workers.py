@@ -100,7 +100,7 @@ class WorkersInstrumentor(VerlInstrumentor):
     name = _NAME
     targets = (Target("verl.single_controller.base.worker", "Worker.__init__", wrap_worker_init),)
 
-    def _patch_more(self) -> None:
+    def _patch_more(self, *, by_program: bool) -> None:
         for module in _MODULES:
             self.patches.when_imported(module, _wrap_classes)
 

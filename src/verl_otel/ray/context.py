@@ -37,15 +37,15 @@ def enter(carrier: Mapping[str, str]) -> Callable[[], None]:
 
 def patch_actors(own: Patches, actor: ModuleType) -> None:
     """`actor`: the module `ray.actor`."""
-    own.wrap(actor, "_modify_class", functools.partial(_wrap_modify_class, own))
-    own.wrap(actor._ActorClassMethodMetadata, "create", _wrap_create)  # noqa: SLF001 - Ray has no public seam
-    own.wrap(actor.ActorHandle, "_actor_method_call", functools.partial(_wrap_method_call, own))
+    own.require(actor, "_modify_class", functools.partial(_wrap_modify_class, own))
+    own.require(actor._ActorClassMethodMetadata, "create", _wrap_create)  # noqa: SLF001 - Ray has no public seam
+    own.require(actor.ActorHandle, "_actor_method_call", functools.partial(_wrap_method_call, own))
 
 
 def patch_tasks(own: Patches, remote_function: ModuleType) -> None:
     """`remote_function`: the module `ray.remote_function`."""
-    own.wrap(remote_function, "_inject_tracing_into_function", functools.partial(_wrap_function, own))
-    own.wrap(remote_function.RemoteFunction, "_remote", functools.partial(_wrap_task, own))
+    own.require(remote_function, "_inject_tracing_into_function", functools.partial(_wrap_function, own))
+    own.require(remote_function.RemoteFunction, "_remote", functools.partial(_wrap_task, own))
 
 
 def _wrap_modify_class(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,7 +37,7 @@ def patch_actor_creation(own: Patches, actor_class: Any) -> None:
 
         return create
 
-    own.wrap(actor_class, "_remote", wrapper)
+    own.require(actor_class, "_remote", wrapper)
 
 
 def remember(handle: Any) -> None:
@@ -49,8 +49,8 @@ def remember(handle: Any) -> None:
 
 def patch_driver(own: Patches, ray: Any) -> None:
     """`ray`: the package, in a driver: its end must come before Ray's, and its failure is the run's."""
-    own.wrap(ray, "shutdown", functools.partial(_wrap_shutdown, own))
-    own.wrap(ray, "get", functools.partial(_wrap_get, own))
+    own.require(ray, "shutdown", functools.partial(_wrap_shutdown, own))
+    own.require(ray, "get", functools.partial(_wrap_get, own))
     # Ray registered its own at its import, and the last registered runs first.
     atexit.register(_end_driver, own)
 

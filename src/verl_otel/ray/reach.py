@@ -38,7 +38,7 @@ def patch_init(own: Patches, ray: Any) -> None:
             "Ray was initialised before verl-otel: its workers can't be reached, and only this process is observed. "
             "Call verl_otel.instrument() (or import verl under opentelemetry-instrument) before ray.init()."
         )
-    own.wrap(ray, "init", functools.partial(_wrap_init, own))
+    own.require(ray, "init", functools.partial(_wrap_init, own))
     ending.patch_driver(own, ray)
 
 
