@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import time_ns
 
 import pytest
 from opentelemetry.sdk.metrics.export import MetricsData
@@ -29,11 +30,11 @@ class Recorded:
 
     def metrics(self):
         """Data points of a collection made now, by metric name."""
-        return points_of(runtime.current().pipeline.reader.gather())
+        return points_of(runtime.current().pipeline.reader.gather(time_ns()))
 
     def snapshots(self):
         """Data points of the snapshots queued, by metric name, one dict each."""
-        return [points_of(data) for data in runtime.current().pipeline.reader.snapshots(1000)]
+        return [points_of(data) for data in runtime.current().pipeline.reader.snapshots() if data is not None]
 
     def events(self):
         """Log records queued, as (event name, attributes)."""

@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from verl_otel import runtime
+from verl_otel import neutrality, runtime
 from verl_otel.instrumentors.base import VerlInstrumentor
 from verl_otel.instrumentors.profiler import ProfilerInstrumentor
 from verl_otel.instrumentors.ray import RayInstrumentor
@@ -38,9 +38,10 @@ def instrument() -> None:
 
 
 def uninstrument() -> None:
-    """Undo in reverse, then end delivery."""
+    """Undo in reverse, then end delivery, and only then let the SDK draw where it did."""
     for kind in reversed(INSTRUMENTORS):
         instrumentor = kind()
         if instrumentor.is_instrumented_by_opentelemetry:
             instrumentor.uninstrument()
     runtime.stop()
+    neutrality.release()

@@ -10,7 +10,7 @@ from random import SystemRandom
 from types import ModuleType
 from typing import Final
 
-from verl_otel.patching import Patches
+from verl_otel.patching import patches
 
 _RANDOM: Final = SystemRandom()
 
@@ -26,8 +26,12 @@ DRAWS: Final = (
 """Module, attribute and what stands in its place; an SDK in which the module has no such attribute is left alone."""
 
 
-def patch_randomness(own: Patches) -> None:
-    """Replace each draw when its module is imported, whoever configured the SDK."""
+def protect() -> None:
+    """Replace each draw when its module is imported, whoever configured the SDK. A second call does nothing."""
+    own = patches("verl_randomness")
+    if own.active:
+        return
+    own.start()
     for module, name, replacement in DRAWS:
 
         def replace(imported: ModuleType, name: str = name, replacement: object = replacement) -> None:
@@ -35,3 +39,8 @@ def patch_randomness(own: Patches) -> None:
                 own.replace(imported, name, replacement)
 
         own.when_imported(module, replace)
+
+
+def release() -> None:
+    """Put the draws back."""
+    patches("verl_randomness").undo()

@@ -4,6 +4,7 @@ Nothing here imports a target: replacements wait for the user's own import (wrap
 is not used: it turns static and class methods into something else and peels off other people's wrappers.
 """
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final
@@ -65,6 +66,17 @@ class Patches:
         if not self.wrap(owner, name, wrapper):
             where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", owner)
             say(f"this Ray has no {where}.{name}: spans of different processes may not be joined; the rest works")
+
+    def require_public(self, package: Any, name: str, wrapper: Wrapper) -> None:
+        """`require` for a name that a package shows and a module of it defines: both get the same object.
+
+        A function is pickled by where it says it is defined; found there as another object, it would travel by value.
+        """
+        original = getattr(package, name, None)
+        self.require(package, name, wrapper)
+        home = sys.modules.get(getattr(original, "__module__", ""))
+        if home is not None and home is not package and getattr(home, name, None) is original:
+            self.replace(home, name, getattr(package, name))
 
     def replace(self, owner: Any, name: str, value: Any) -> None:
         """Set an attribute and note what was there."""

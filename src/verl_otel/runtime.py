@@ -15,9 +15,14 @@ from verl_otel.settings import Settings
 if TYPE_CHECKING:
     from verl_otel.sdk import Runtime
 
+
+class NotStartedError(RuntimeError):
+    """The SDK couldn't be set up in this process; what failed was said once."""
+
+
 _lock = threading.Lock()
 _current: "Runtime | None" = None
-_forked = False
+_failed = False
 _on_start: "list[Callable[[Runtime], None]]" = []
 
 
@@ -27,30 +32,31 @@ def on_start(prepare: "Callable[[Runtime], None]") -> None:
 
 
 def current() -> "Runtime":
-    """The runtime of this process, made now if there is none."""
-    global _current
+    """The runtime of this process, made now if there is none.
+
+    Raises `NotStartedError` if that failed before: a broken setting must not cost a try at every span.
+    """
+    global _current, _failed
     if (runtime := _current) is not None:
         return runtime
     with _lock:
+        if _failed:
+            raise NotStartedError
         if _current is None:
+            _failed = True
             from verl_otel.sdk import Runtime
 
             runtime = Runtime(Settings.read())
             for prepare in _on_start:
                 prepare(runtime)
             runtime.start()
-            _current = runtime
+            _current, _failed = runtime, False
         return _current
 
 
 def started() -> "Runtime | None":
     """The runtime, if there is one."""
     return _current
-
-
-def inherited() -> "Runtime | None":
-    """The runtime if there is one, or if this process was forked from one that had it; None after `stop`."""
-    return current() if _current is None and _forked else _current
 
 
 def flush(seconds: float | None = None) -> bool:
@@ -60,18 +66,17 @@ def flush(seconds: float | None = None) -> bool:
 
 def stop(*, flush: bool = True) -> None:
     """End delivery; a later `current()` starts anew."""
-    global _current, _forked
+    global _current, _failed
     with _lock:
-        runtime, _current, _forked = _current, None, False
+        runtime, _current, _failed = _current, None, False
     if runtime is not None:
         runtime.stop(flush=flush)
 
 
 def _forget_in_child() -> None:
     # Threads don't survive a fork, locks may be held for ever, and what waits in the queue is the parent's to send.
-    global _current, _lock, _forked
-    _forked = _current is not None
-    _current, _lock = None, threading.Lock()
+    global _current, _failed, _lock
+    _current, _failed, _lock = None, False, threading.Lock()
     failures.clear()
 
 

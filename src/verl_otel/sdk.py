@@ -1,33 +1,28 @@
 """The SDK of this process: providers of ours, and the pipeline that drains them.
 
-Our providers are private: where a distro, a configuration file or the application has its own, both work beside each
-other. Only where nobody set a tracer provider, ours becomes the global one, so that spans a user's own reward function
-or tool makes land in the trace too.
+Our providers are private and never the global ones, which can be set once only: where a distro, a configuration file,
+an engine or the application sets its own, now or later, both work side by side and nothing is exported twice.
 """
 
 import os
 import sys
 import uuid
-from typing import Any, Final
+from typing import Any
 
-from opentelemetry import trace
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.semconv._incubating.attributes import host_attributes, process_attributes, service_attributes
 
-from verl_otel import runtime, semconv
+from verl_otel import semconv
 from verl_otel.delivery.destinations import check_sampler, export_interval, read_destinations
 from verl_otel.delivery.diagnosis import Diagnosis
 from verl_otel.delivery.pipeline import Pipeline
 from verl_otel.guard import guard, say
-from verl_otel.settings import Settings
+from verl_otel.settings import PER_PROCESS, Settings
 from verl_otel.version import __version__
-
-# A node joins many processes of one run, so what names one process is ours to set, whatever the environment says.
-_PER_PROCESS: Final = ("host.", "process.", "service.instance.id")
 
 
 class Runtime:
@@ -64,12 +59,8 @@ class Runtime:
         self.event_logger: Any = self._loggers.get_logger(*scope, schema_url=semconv.SCHEMA_URL)
 
     def start(self) -> None:
-        """Start delivery, and serve `opentelemetry.trace.get_tracer` too, if nobody else does."""
+        """Start delivery."""
         self.pipeline.start()
-        if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
-            provider = TracerProvider(resource=self.resource, sampler=self._tracers.sampler, shutdown_on_exit=False)
-            provider.add_span_processor(_Forwarding())
-            trace.set_tracer_provider(provider)
 
     def flush(self, seconds: float | None = None) -> bool:
         """Everything to the backend within `seconds` (VERL_OTEL_FLUSH_TIMEOUT unless given); False if some is left."""
@@ -93,24 +84,10 @@ class Runtime:
                 say(complaint)
 
 
-class _Forwarding(SpanProcessor):
-    """Hands spans of the global provider to the runtime of the moment: a global provider can't be set twice.
-
-    It outlives an `uninstrument()` and a fork, and the pipeline it began with doesn't.
-    """
-
-    def on_end(self, span: ReadableSpan) -> None:
-        """Deliver a span, if this process still delivers."""
-        with guard("a span of the user's"):
-            current = runtime.inherited()
-            if current is not None and current.pipeline.span_processor is not None:
-                current.pipeline.span_processor.on_end(span)
-
-
 def make_resource(run_id: str | None) -> Resource:
     """Who speaks: the standard variables' attributes, and what is this process's own."""
     given = Resource.create({} if _service_is_named() else {service_attributes.SERVICE_NAME: "verl"})
-    kept = {key: value for key, value in given.attributes.items() if not key.startswith(_PER_PROCESS)}
+    kept = {key: value for key, value in given.attributes.items() if not key.startswith(PER_PROCESS)}
     own: dict[str, Any] = {
         service_attributes.SERVICE_INSTANCE_ID: str(uuid.uuid4()),
         host_attributes.HOST_NAME: os.uname().nodename,

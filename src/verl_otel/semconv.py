@@ -39,6 +39,9 @@ EVENT_RUN_START: Final = "verl.run.start"
 EVENT_RUN_END: Final = "verl.run.end"
 EVENT_PROFILE: Final = "verl.profiler.capture"
 
+EVENT_NAME: Final = "event.name"
+"""Attribute that has the name where the SDK's log records have none yet."""
+
 # --- attributes ----------------------------------------------------------------------------------------------------
 
 
@@ -60,11 +63,11 @@ def _attribute(name: str, kind: type, description: str) -> str:
 
 
 RUN_ID: Final = _attribute("verl.run.id", str, "Identity of the run, the same in all its processes.")
-RUN_PROJECT: Final = _attribute("verl.run.project", str, "trainer.project_name.")
-RUN_EXPERIMENT: Final = _attribute("verl.run.experiment", str, "trainer.experiment_name.")
-RUN_ALGORITHM: Final = _attribute("verl.run.algorithm", str, "algorithm.adv_estimator.")
+RUN_PROJECT: Final = _attribute("verl.run.project", str, "Project the run belongs to.")
+RUN_EXPERIMENT: Final = _attribute("verl.run.experiment", str, "The experiment's name.")
+RUN_ALGORITHM: Final = _attribute("verl.run.algorithm", str, "Algorithm, by its advantage estimator.")
 RUN_MODEL: Final = _attribute("verl.run.model", str, "Path of the model that is trained.")
-RUN_TRAINER: Final = _attribute("verl.run.trainer", str, "v1/<mode>, or legacy.")
+RUN_TRAINER: Final = _attribute("verl.run.trainer", str, "Kind of the trainer: v1/<mode>, or legacy.")
 RUN_ENGINE: Final = _attribute("verl.run.engine", str, "Engine of the rollouts.")
 RUN_OUTCOME: Final = _attribute("verl.run.outcome", str, "finished, failed or interrupted.")
 RUN_CONFIG: Final = _attribute("verl.run.config", str, "The resolved configuration as JSON, secrets cut.")
@@ -102,7 +105,7 @@ STATISTIC: Final = _attribute("verl.statistic", str, "The statistic that verl's 
 DATA_SOURCE: Final = _attribute("verl.data_source", str, "Data source of a validation score.")
 VARIABLE: Final = _attribute("verl.variable", str, "Variable of a validation score.")
 
-PROFILER_TOOL: Final = _attribute("verl.profiler.tool", str, "global_profiler.tool.")
+PROFILER_TOOL: Final = _attribute("verl.profiler.tool", str, "Tool that profiles.")
 PROFILER_STEPS: Final = _attribute("verl.profiler.steps", tuple, "Steps that are profiled.")
 PROFILER_RANKS: Final = _attribute("verl.profiler.ranks", tuple, "Ranks that are profiled; empty means all.")
 PROFILER_PATH: Final = _attribute("verl.profiler.path", str, "Where the profiler writes.")
@@ -191,7 +194,14 @@ METRICS: Final = {
     for one in (*(value for value in list(globals().values()) if isinstance(value, MetricName)), *EXPORTED.values())
 }
 
-# A scalar of verl's that would land on, or below, one of these becomes `verl.key.<key>`.
+# Names of a trainer's scalars: the prefix of all, of those that must keep out of ours, and the families that are one.
+SCALAR: Final = "verl."
+SCALAR_KEPT_APART: Final = "verl.key."
+SCALAR_TIMING: Final = "verl.timing"
+SCALAR_TIMING_PER_TOKEN: Final = "verl.timing_per_token"  # noqa: S105 - a token of text
+SCALAR_AGENT_LOOP: Final = "verl.agent_loop."
+
+# One that would land on, or below, one of these becomes `verl.key.<key>`.
 RESERVED: Final = (
     "verl.phase",
     "verl.worker",

@@ -15,6 +15,9 @@ from verl_otel.guard import say
 
 PREFIX: Final = "VERL_OTEL_"
 
+PER_PROCESS: Final = ("service.instance.id", "host.", "process.")
+"""Beginnings of resource attributes that name one process: each sets its own, whatever the environment says."""
+
 
 def _flag(text: str) -> bool:
     known = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}

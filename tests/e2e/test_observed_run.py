@@ -104,7 +104,7 @@ def test_trajectories_link_to_what_dispatched_them_and_reach_into_the_engine(run
         assert inside["chat"].parent == trajectory.id
         assert inside["verl.engine.generate"].process != trajectory.process
         assert 0 < inside["verl.engine.generate"].attributes["verl.engine.output_tokens"] <= 32
-    assert linked == {("verl.validate", True): 4, ("verl.phase.step", False): 48, ("verl.phase.testing", True): 8}
+    assert linked == {("verl.validate", True): 4, ("verl.step", False): 48, ("verl.step", True): 8}
 
 
 def test_every_process_reports_and_is_told_apart(run):

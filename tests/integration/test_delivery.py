@@ -19,6 +19,7 @@ from verl_otel import runtime
 from verl_otel.delivery.core import Reason, Signal
 from verl_otel.local.capture import Capture
 from verl_otel.local.receiver import Receiver
+from verl_otel.telemetry import scalars
 
 
 def point_at(monkeypatch, endpoint, protocol="http/protobuf", **more):
@@ -146,6 +147,39 @@ def test_grpc_reconnects_after_an_outage(monkeypatch):
         assert runtime.current().pipeline.statistics().exported == {Signal.TRACES: 4}
 
 
+def test_a_message_that_is_too_large_for_the_server_costs_itself_alone(monkeypatch):
+    with GrpcSink() as sink:
+        point_at(monkeypatch, sink.endpoint, "grpc", OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none")
+        for size in (10, 5_000_000, 10):
+            runtime.current().tracer.start_span("sized", attributes={"text": "x" * size}).end()
+        assert runtime.flush(10)
+        assert runtime.current().pipeline.statistics().exported == {Signal.TRACES: 2}
+        assert dropped() == {(Signal.TRACES, Reason.REFUSED): 1}
+
+
+def test_many_large_spans_are_sent_in_messages_that_servers_take(monkeypatch):
+    with GrpcSink() as sink:
+        point_at(monkeypatch, sink.endpoint, "grpc", OTEL_METRICS_EXPORTER="none", OTEL_LOGS_EXPORTER="none")
+        for _ in range(200):
+            runtime.current().tracer.start_span("large", attributes={"text": "x" * 50_000}).end()
+        assert runtime.flush(20)
+        assert runtime.current().pipeline.statistics().exported == {Signal.TRACES: 200}
+        assert max(map(len, sink.accepted)) < 4 << 20
+
+
+def test_a_snapshot_that_cannot_be_made_does_not_hold_up_the_next(monkeypatch, tmp_path):
+    capture = tmp_path / "capture"
+    with Receiver(capture) as receiver:
+        point_at(monkeypatch, receiver.endpoint)
+        reader = runtime.current().pipeline.reader
+        reader.put_snapshot(lambda: 1 / 0)
+        scalars.log({"a": 1}, 2, lambda key: scalars.ScalarName("verl.a"))
+        assert runtime.flush(5)
+        assert dropped() == {(Signal.METRICS, Reason.ENCODING): 1}
+        runtime.stop()
+    assert [int(one.value) for one in Capture.read(capture).points if one.metric == "verl.step.snapshot"] == [2]
+
+
 def test_grpc_on_a_port_that_answers_http_is_said_with_the_remedy(monkeypatch, caplog):
     with HttpSink() as sink, caplog.at_level(logging.WARNING, "verl_otel"):
         point_at(monkeypatch, sink.endpoint, "grpc")
@@ -176,7 +210,7 @@ def test_flush_keeps_its_deadline_when_the_backend_hangs(monkeypatch):
 def test_a_hanging_producer_does_not_hold_up_flush_for_longer_than_its_deadline(monkeypatch):
     with HttpSink() as sink:
         point_at(monkeypatch, sink.endpoint)
-        runtime.current().pipeline.reader.add_producer(lambda: time.sleep(30))
+        runtime.current().pipeline.reader.add_producer(lambda _: time.sleep(30))
         start = time.monotonic()
         assert not runtime.flush(1)
         assert time.monotonic() - start < 2

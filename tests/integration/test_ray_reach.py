@@ -58,6 +58,45 @@ def test_a_set_up_function_that_a_submitted_job_brings_is_left_alone():
     assert found["env_vars"]["VERL_OTEL_ENABLED"] == "true"  # verl's plugin reaches those workers
 
 
+def test_under_uv_run_keys_of_a_submitted_job_are_left_to_it(monkeypatch):
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "same")
+    submitted = {"env_vars": {"OTEL_SERVICE_NAME": "same"}, "worker_process_setup_hook": "theirs.setup"}
+    found = reach.reaching({}, submitted=submitted)
+    assert "OTEL_SERVICE_NAME" not in found["env_vars"]
+    assert reach._SETUP not in found
+    from ray.runtime_env.runtime_env import _merge_runtime_env
+
+    assert _merge_runtime_env(submitted, found) is not None
+
+
+def test_instrument_reaches_workers_before_verl_is_imported(tmp_path):
+    body = """
+import os, tempfile, verl_otel
+verl_otel.instrument()
+import ray
+def role():
+    import os
+    return os.environ.get("VERL_OTEL_ROLE")
+folder = tempfile.mkdtemp(prefix="vo-", dir="/tmp")
+ray.init(num_cpus=1, include_dashboard=False, _temp_dir=folder + "/r", _node_ip_address="127.0.0.1",
+         object_store_memory=100_000_000)
+print("ROLE", ray.get(ray.remote(role).remote(), timeout=60))
+ray.shutdown()
+import shutil
+shutil.rmtree(folder, ignore_errors=True)
+"""
+    quiet = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
+    loopback = {"RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+    result = subprocess.run(
+        [sys.executable, "-c", body],
+        env={**os.environ, **quiet, **loopback},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "ROLE worker" in result.stdout, result.stderr
+
+
 def set_up_of_theirs():
     os.environ["THEIR_SETUP"] = "ran"
 

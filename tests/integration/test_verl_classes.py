@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import subprocess
 import sys
 
 import numpy as np
@@ -265,26 +266,114 @@ def test_equal_seeds_do_not_give_equal_ids():
     assert len(ids) == 2
 
 
-def test_a_users_own_span_travels_with_ours_if_nobody_set_a_provider(tmp_path):
-    import subprocess
+PROGRAM = """
+import random, sys
+import verl_otel
+verl_otel.instrument()
+import verl
+{body}
+"""
 
-    program = (
-        "import verl_otel; verl_otel.instrument()\n"
-        "from verl_otel import runtime\n"
-        "from opentelemetry import trace\n"
-        "runtime.current()\n"
-        "trace.get_tracer('reward').start_span('scored by the user').end()\n"
-        "import os\n"
-        "pid = os.fork()\n"
-        "trace.get_tracer('reward').start_span('in a child' if pid == 0 else 'in the parent').end()\n"
-        "runtime.flush(5)\n"
-        "os._exit(0) if pid == 0 else os.waitpid(pid, 0)\n"
-        "verl_otel.uninstrument()\n"
-        "trace.get_tracer('reward').start_span('after the end').end()\n"
+
+def run_program(body, **environment):
+    quiet = {f"OTEL_{signal}_EXPORTER": "none" for signal in ("TRACES", "METRICS", "LOGS")}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(body=body)],
+        env={**os.environ, **quiet, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
-    console = {"OTEL_TRACES_EXPORTER": "console", "OTEL_METRICS_EXPORTER": "none", "OTEL_LOGS_EXPORTER": "none"}
-    result = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **console}, capture_output=True, text=True, timeout=60
-    )
-    names = sorted(json.loads(line)["name"] for line in result.stdout.splitlines())
-    assert names == ["in a child", "in the parent", "scored by the user"], result.stderr
+
+
+def test_an_application_may_set_its_own_provider_after_us():
+    body = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from verl_otel import runtime
+runtime.current()
+theirs = TracerProvider()
+trace.set_tracer_provider(theirs)
+assert trace.get_tracer_provider() is theirs
+"""
+    result = run_program(body)
+    assert result.returncode == 0, result.stderr
+    assert "Overriding" not in result.stderr
+
+
+def test_random_numbers_are_protected_whatever_is_disabled():
+    body = """
+from verl_otel import runtime
+random.seed(1)
+before = random.getstate()
+runtime.current().tracer.start_span("x").end()
+assert random.getstate() == before
+"""
+    result = run_program(body, OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="verl_ray")
+    assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize(
+    "broken", [{"OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "abc"}, {"OTEL_PYTHON_TRACER_PROVIDER": "nope"}]
+)
+def test_a_setting_that_breaks_the_sdk_costs_one_try_and_one_message(broken):
+    body = """
+import threading
+from verl.utils.profiler import marked_timer
+from verl.utils.tracking import Tracking
+from verl_otel.telemetry import steps
+steps.trainer_started(lambda: 1)
+for _ in range(20):
+    with marked_timer("gen", {}):
+        pass
+Tracking("p", "e", ["console"]).log({"a": 1}, 1)
+print(len([one for one in threading.enumerate() if one.name.startswith("verl-otel")]))
+"""
+    result = run_program(body, **broken)
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout.splitlines()[-1]) <= 2
+    assert result.stderr.count("starting the SDK") <= 1
+
+
+def test_a_failure_outside_ray_is_the_runs_outcome():
+    body = """
+from verl.utils.tracking import Tracking
+Tracking("p", "e", ["console"])
+raise RuntimeError("CUDA out of memory")
+"""
+    result = run_program(body, OTEL_LOGS_EXPORTER="console")
+    assert result.returncode == 1
+    assert "RuntimeError: CUDA out of memory" in result.stderr
+    (end,) = (line for line in result.stdout.splitlines() if "verl.run.outcome" in line)
+    assert json.loads(end)["attributes"]["verl.run.outcome"] == "failed"
+    assert json.loads(end)["attributes"]["exception.message"] == "CUDA out of memory"
+
+
+def test_rays_functions_are_still_pickled_by_name():
+    body = """
+import ray
+for function in (ray.get, ray.init, ray.shutdown):
+    pickled = ray.cloudpickle.dumps(function)
+    assert b"verl_otel" not in pickled, function
+    assert len(pickled) < 200
+"""
+    result = run_program(body)
+    assert result.returncode == 0, result.stderr
+
+
+def test_a_newer_verl_with_more_parameters_is_not_broken(instrumented):
+    """Parameters that we don't know are passed on as they came."""
+    from verl_otel.instrumentors import timers, tracking
+
+    calls = []
+
+    def newer_init(self, project_name, experiment_name, default_backend="console", config=None, run_name=None):
+        calls.append(run_name)
+
+    def newer_timer(name, timing_raw, category=None):
+        calls.append(category)
+        yield
+
+    tracking.wrap_init(newer_init)(object(), "p", "e", "console", None, "named")
+    assert list(timers.wrap_timer(newer_timer)("gen", {}, category="c")) == [None]
+    assert calls == ["named", "c"]

@@ -1,5 +1,7 @@
 """Trajectories: a trace of its own, linked to what dispatched it, with both sides of a model call."""
 
+import dataclasses
+
 from verl_otel import runtime
 from verl_otel.instrumentors.rollouts import read_generation, read_trajectory
 from verl_otel.telemetry import rollouts, scope, steps
@@ -18,10 +20,12 @@ def test_a_trajectory_is_a_trace_linked_to_its_dispatcher(recorded):
     call.stop()
     trajectory.stop()
     phase.stop()
+    steps.logged(4)
     spans = recorded.spans
     root = spans["invoke_agent tool_agent"]
     assert root.parent is None
-    assert root.links[0].context.span_id == phase.span.get_span_context().span_id
+    assert root.links[0].context.span_id == spans["verl.step"].context.span_id  # the root, not the phase
+    assert root.links[0].context.trace_id == spans["verl.step"].context.trace_id
     assert root.attributes["verl.sample.uid"] == "uid"
     assert root.attributes["verl.rollout.session"] == 2
     assert root.attributes["verl.step"] == 4
@@ -53,15 +57,17 @@ def test_the_scope_travels_beside_the_trace_context(recorded):
     assert scope.inject(carrier) is False
     assert carrier == {}
     steps.trainer_started(lambda: 9)
-    steps.phase("testing", validation=True)
+    phase = steps.phase("testing", validation=True)
     assert scope.inject(carrier) is True
     assert set(carrier) == {"traceparent", "verl-scope"}
     from opentelemetry import context, trace
 
     token = context.attach(scope.extract(carrier))
-    assert scope.current() == scope.Scope(9, "testing", True)
+    assert scope.current() == dataclasses.replace(scope.Scope(9, "testing", True), root=scope.root().span_id)
+    assert scope.root().span_id != trace.get_current_span().get_span_context().span_id
     assert trace.get_current_span().get_span_context().trace_id
     context.detach(token)
+    phase.stop()
 
 
 def test_a_carrier_from_someone_else_gives_no_scope(recorded):

@@ -12,6 +12,11 @@ SECRETS = {
     "env": [{"HF_TOKEN": "s3cret"}, {"password": "s3cret", "aws_secret_access_key": "s3cret"}],
     "url": "https://user:s3cret@host/path",
     "auth_token": "s3cret",
+    "token": "s3cret",
+    "GITHUB_TOKEN": "s3cret",
+    "OTEL_EXPORTER_OTLP_HEADERS": "authorization=s3cret",
+    "signed": "https://bucket/file?signature=s3cret&expires=1",
+    "ray_init": {"runtime_env": {"env_vars": {"ANYTHING": "s3cret", "MORE": ["s3cret"]}}},
 }
 HARMLESS = {
     "prompt_key": "prompt",

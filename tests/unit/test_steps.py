@@ -74,7 +74,9 @@ def test_the_scope_inside_a_phase_names_step_phase_and_validation(recorded):
     trainer = Trainer()
     trainer.timer("gen", lambda: seen.append(scope.current()))
     trainer.timer("testing", lambda: seen.append(scope.current()))
-    assert seen == [scope.Scope(1, "gen", False), scope.Scope(1, "testing", True)]
+    assert [(one.step, one.phase, one.validation) for one in seen] == [(1, "gen", False), (1, "testing", True)]
+    steps.logged(1)
+    assert {one.root for one in seen} == {recorded.spans["verl.step"].context.span_id}
     assert scope.current() == scope.Scope()
     assert not trace.get_current_span().get_span_context().is_valid
 
@@ -105,8 +107,10 @@ def test_validation_before_training_has_a_root_inside_a_step_it_has_none(recorde
     trainer = Trainer()
     trainer.step = 0
     before = steps.Root("verl.validate", validation=True)
-    assert scope.current() == scope.Scope(0, None, True)
+    here = scope.current()
+    assert (here.step, here.phase, here.validation) == (0, None, True)
     before.stop()
+    assert here.root == recorded.spans["verl.validate"].context.span_id
     trainer.step = 1
     trainer.timer("testing", lambda: steps.Root("verl.validate", validation=True).stop())
     steps.logged(1)
@@ -165,3 +169,12 @@ def test_the_context_is_left_as_it_was(recorded):
     before = context.get_current()
     Trainer().train()
     assert context.get_current() == before
+
+
+def test_a_span_that_was_cut_off_leaves_its_context_when_its_code_ends(recorded):
+    Trainer()
+    phase = steps.phase("gen")
+    steps.trainer_finished(None)
+    phase.stop()
+    assert not trace.get_current_span().get_span_context().is_valid
+    assert recorded.names == ["verl.phase.gen", "verl.step"]

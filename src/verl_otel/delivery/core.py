@@ -3,7 +3,8 @@
 Times are monotonic seconds and are passed in. The caller serialises the calls (see `sender`).
 """
 
-from collections import Counter, deque
+import itertools
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
@@ -89,28 +90,37 @@ class Statistics:
 
 @dataclass
 class _Lane:
-    batches: deque[Batch] = field(default_factory=deque)
+    batches: "OrderedDict[int, Batch]" = field(default_factory=OrderedDict)
     not_before: float = 0.0
     failures: int = 0
-    sending: bool = False
+    sending: int | None = None
+    """Number of the batch that is being sent."""
 
 
 class Core:
-    """A queue bounded by bytes, one lane a signal, first in first out in each."""
+    """A queue bounded by bytes, one lane a signal, first in first out in each.
+
+    Every operation takes the same time however long the queue is: hours of an outage are tens of thousands of batches.
+    """
 
     def __init__(self, bound: int) -> None:
         """`bound`: most payload bytes held at a time."""
         self._bound = bound
-        self._bytes = 0
+        self._bytes = self._items = 0
+        self._numbers = itertools.count()
         self._lanes = {signal: _Lane() for signal in Signal}
+        self._by_worth: dict[Worth, OrderedDict[int, Signal]] = {worth: OrderedDict() for worth in Worth}
         self._exported: Counter[Signal] = Counter()
         self._retries: Counter[Signal] = Counter()
         self._dropped: Counter[tuple[Signal, Reason]] = Counter()
 
     def offer(self, batch: Batch) -> None:
         """Queue a batch. Beyond the bound the oldest of the least worth is dropped, which may be this one."""
-        self._lanes[batch.signal].batches.append(batch)
+        number = next(self._numbers)
+        self._lanes[batch.signal].batches[number] = batch
+        self._by_worth[batch.worth][number] = batch.signal
         self._bytes += len(batch.payload)
+        self._items += batch.items
         while self._bytes > self._bound and self._evict():
             pass
 
@@ -119,21 +129,21 @@ class Core:
 
         The batch stays queued until `settle` is told its outcome.
         """
-        waiting = [lane for lane in self._lanes.values() if lane.batches and not lane.sending]
+        waiting = [lane for lane in self._lanes.values() if lane.batches and lane.sending is None]
         if not waiting:
             return None
         lane = min(waiting, key=lambda one: one.not_before)
         if lane.not_before > now:
             return lane.not_before - now
-        lane.sending = True
+        lane.sending = next(iter(lane.batches))
         # Another lane with an equal claim comes first next time.
         lane.not_before = now
-        return lane.batches[0]
+        return lane.batches[lane.sending]
 
     def settle(self, batch: Batch, outcome: Outcome, now: float) -> None:
         """Take the outcome of a batch that `next` gave."""
         lane = self._lanes[batch.signal]
-        lane.sending = False
+        number, lane.sending = lane.sending, None
         if isinstance(outcome, Unreachable):
             self._retries[batch.signal] += 1
             pause = min(FIRST_PAUSE * 2**lane.failures, LONGEST_PAUSE)
@@ -143,11 +153,9 @@ class Core:
             lane.not_before = now + pause
             return
         lane.failures = 0
-        if lane.batches and lane.batches[0] is batch:  # else it was abandoned, and counted, meanwhile
-            lane.batches.popleft()
-            self._bytes -= len(batch.payload)
-        else:
-            return
+        if number is None or number not in lane.batches:
+            return  # it was abandoned, and counted, meanwhile
+        self._remove(batch, number)
         if isinstance(outcome, Refused):
             self._dropped[batch.signal, Reason.REFUSED] += batch.items
         else:
@@ -168,13 +176,19 @@ class Core:
         """Give up what is queued, at exit; returns and counts the items."""
         lost = 0
         for signal, lane in self._lanes.items():
-            items = sum(batch.items for batch in lane.batches)
-            lost += items
-            if items:
+            if items := sum(batch.items for batch in lane.batches.values()):
                 self._dropped[signal, Reason.EXIT] += items
+            lost += items
             lane.batches.clear()
-        self._bytes = 0
+        for numbers in self._by_worth.values():
+            numbers.clear()
+        self._bytes = self._items = 0
         return lost
+
+    @property
+    def queued_items(self) -> int:
+        """Items that wait, or are being sent."""
+        return self._items
 
     def statistics(self) -> Statistics:
         """A copy of the counts."""
@@ -183,22 +197,22 @@ class Core:
             dropped=dict(self._dropped),
             retries=dict(self._retries),
             queued_bytes=self._bytes,
-            queued_items=sum(batch.items for lane in self._lanes.values() for batch in lane.batches),
+            queued_items=self._items,
         )
 
     def _evict(self) -> bool:
-        # What is being sent can't be taken back; `settle` will pop it.
-        candidates = [
-            (batch.worth, index, lane)
-            for lane in self._lanes.values()
-            for index, batch in enumerate(lane.batches)
-            if not (lane.sending and index == 0)
-        ]
-        if not candidates:
-            return False
-        _, index, lane = min(candidates, key=lambda one: (one[0], one[1]))
-        batch = lane.batches[index]
-        del lane.batches[index]
+        sending = {lane.sending for lane in self._lanes.values()}  # can't be taken back; `settle` will remove it
+        for numbers in self._by_worth.values():
+            for number, signal in numbers.items():
+                if number not in sending:
+                    batch = self._lanes[signal].batches[number]
+                    self._remove(batch, number)
+                    self._dropped[signal, Reason.QUEUE_FULL] += batch.items
+                    return True
+        return False
+
+    def _remove(self, batch: Batch, number: int) -> None:
+        del self._lanes[batch.signal].batches[number]
+        del self._by_worth[batch.worth][number]
         self._bytes -= len(batch.payload)
-        self._dropped[batch.signal, Reason.QUEUE_FULL] += batch.items
-        return True
+        self._items -= batch.items

@@ -66,7 +66,8 @@ def _why_refused(endpoint: str, batch: Batch, detail: str) -> str:
 
 
 def _address(endpoint: str) -> str:
-    return urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").netloc or endpoint
+    netloc = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").netloc or endpoint
+    return netloc.rpartition("@")[2]  # a password in an endpoint is not for a log
 
 
 def _answers_http(address: str) -> bool | None:

@@ -6,7 +6,7 @@ still leave.
 
 import threading
 from collections.abc import Callable, Sequence
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from verl_otel.delivery.core import Batch, Reason, Signal, Worth
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 TICK: Final = 0.25
 MOST_ITEMS: Final = 512
 """Spans or log records in one request, as the SDK's batch processor."""
+MOST_BYTES: Final = 3 << 20
+"""Of one request, where it can be split; gRPC servers refuse messages over 4 MiB unless told otherwise."""
 
 
 class Gatherer:
@@ -74,10 +76,10 @@ class Gatherer:
             with self._round:
                 asked = self._asked
             try:
-                self._encode_handed_over()
                 if monotonic() >= due or asked > self._answered:
                     due = monotonic() + self._interval
                     self._encode_interval()
+                self._encode_handed_over()
             except Exception as error:  # noqa: BLE001 - anything that escaped here would end all gathering
                 failures.add("gathering", error)
             with self._round:
@@ -88,14 +90,20 @@ class Gatherer:
         self._drain(Signal.TRACES, self._spans, Worth.SPAN)
         self._drain(Signal.LOGS, self._logs, Worth.SNAPSHOT)
         if self._reader is not None:
-            while snapshots := self._reader.snapshots(1):
-                self._offer_metrics(snapshots[0], Worth.SNAPSHOT)
+            for snapshot in self._reader.snapshots():
+                if snapshot is None:
+                    self._sender.count_drop(Signal.METRICS, Reason.ENCODING, 1)
+                else:
+                    self._offer_metrics(snapshot, Worth.SNAPSHOT)
             if lost := self._reader.take_overflow():
                 self._sender.count_drop(Signal.METRICS, Reason.OVERLOAD, lost)
 
     def _encode_interval(self) -> None:
         if self._reader is not None:
-            self._offer_metrics(self._reader.gather(), Worth.INTERVAL)
+            # The time first: what is logged from here on is newer than what is repeated, and leaves after it.
+            now = time_ns()
+            self._encode_handed_over()
+            self._offer_metrics(self._reader.gather(now), Worth.INTERVAL)
 
     def _drain(self, signal: Signal, handoff: Handoff, worth: Worth) -> None:
         if signal in self._make:
@@ -105,17 +113,21 @@ class Gatherer:
             self._sender.count_drop(signal, Reason.OVERLOAD, lost)
 
     def _offer(self, signal: Signal, objects: Sequence[Any], worth: Worth) -> None:
-        encode = getattr(self._encoder(signal), signal.value)
         try:
-            self._sender.offer(Batch(signal, encode(objects), len(objects), worth))
+            payload = getattr(self._encoder(signal), signal.value)(objects)
         except Exception as error:  # noqa: BLE001 - encoders raise whatever a strange value makes them raise
             if len(objects) == 1:
                 failures.add(f"encoding {signal.value}", error)
                 self._sender.count_drop(signal, Reason.ENCODING, 1)
                 return
-            # One bad object must not cost its neighbours.
-            for one in objects:
-                self._offer(signal, [one], worth)
+            payload = b""
+        # One bad object must not cost its neighbours, nor a large one take them over a server's limit.
+        if len(objects) > 1 and (not payload or len(payload) > MOST_BYTES):
+            half = len(objects) // 2
+            self._offer(signal, objects[:half], worth)
+            self._offer(signal, objects[half:], worth)
+        else:
+            self._sender.offer(Batch(signal, payload, len(objects), worth))
 
     def _offer_metrics(self, data: "MetricsData", worth: Worth) -> None:
         if not (points := count_points(data)):

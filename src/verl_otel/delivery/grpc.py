@@ -46,13 +46,16 @@ class GrpcTransport:
             response = own._client.Export(request, timeout=own._timeout, metadata=own._headers)  # noqa: SLF001
         except grpc.RpcError as error:
             code, detail = error.code(), f"gRPC {error.code().name}: {error.details()}"
-            if code.name not in _RETRYABLE:
+            retry_after = _retry_after(error)
+            # Exhausted for good, unless the server says when it will not be: a message over its limit, for one.
+            exhausted = code is grpc.StatusCode.RESOURCE_EXHAUSTED and retry_after is None
+            if code.name not in _RETRYABLE or exhausted:
                 return Refused(detail)
             if code is grpc.StatusCode.UNAVAILABLE:
                 # gRPC's own reconnects back off to two minutes; a new channel tries at once.
                 own.shutdown()
                 self._connect()
-            return Unreachable(detail, _retry_after(error))
+            return Unreachable(detail, retry_after)
         return accepted(batch.signal, response)
 
 

@@ -5,7 +5,7 @@ collected at the interval: each is one request of its own, with its own time, an
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from opentelemetry.sdk.metrics import Counter, Histogram, ObservableCounter
@@ -25,8 +25,8 @@ from verl_otel.delivery.handoff import Handoff
 from verl_otel.guard import guard
 from verl_otel.version import __version__
 
-Producer = Callable[[], Iterable[Metric]]
-"""Asked at each interval for metric data; an exception costs its own data and is counted."""
+Producer = Callable[[int], Iterable[Metric]]
+"""Asked at each interval for metric data of the time given (ns); an exception costs its own data and is counted."""
 
 _SCOPE: Final = InstrumentationScope(semconv.SCOPE, __version__, semconv.SCHEMA_URL)
 
@@ -49,32 +49,32 @@ class GatheringReader(MetricReader):
         """Ask `producer` too from now on."""
         self._producers.append(producer)
 
-    def put_snapshot(self, make: Producer) -> None:
+    def put_snapshot(self, make: Callable[[], Iterable[Metric]]) -> None:
         """Queue one snapshot; `make` is called later, by the gatherer's thread. Returns at once."""
         self._snapshots.put(make)
 
-    def gather(self) -> MetricsData:
-        """What the instruments and producers hold now."""
+    def gather(self, time: int) -> MetricsData:
+        """What the instruments and producers hold; `time` (ns since the epoch) is that of the producers' points."""
         self._collected = None
         with guard("collecting metrics"):
             self.collect()
         produced: list[Metric] = []
         for producer in list(self._producers):
             with guard("metric producer"):
-                produced.extend(producer())
+                produced.extend(producer(time))
         scopes = [scope for one in _resource_metrics(self._collected) for scope in one.scope_metrics]
         ours = [metric for scope in scopes if scope.scope == _SCOPE for metric in scope.metrics]
         others = [scope for scope in scopes if scope.scope != _SCOPE]
         # The OTLP encoder keeps one entry for equal resources, and one for equal scopes: the last.
         return self._wrap([*ours, *produced], others)
 
-    def snapshots(self, most: int) -> list[MetricsData]:
-        """Up to `most` queued snapshots, oldest first."""
-        made: list[MetricsData] = []
-        for make in self._snapshots.take(most):
+    def snapshots(self) -> Iterator[MetricsData | None]:
+        """The queued snapshots, oldest first; None for one that couldn't be made."""
+        while makers := self._snapshots.take(1):
+            made = None
             with guard("snapshot"):
-                made.append(self._wrap(list(make())))
-        return made
+                made = self._wrap(list(makers[0]()))
+            yield made
 
     def take_overflow(self) -> int:
         """Snapshots dropped since the last call."""

@@ -61,7 +61,7 @@ class Pipeline:
         self._gatherer.start()
 
     def flush(self, seconds: float) -> bool:
-        """Gather and send everything within `seconds`, all signals together; True if the backend has it all.
+        """Gather and send everything within `seconds`, all signals together; True if nothing is left.
 
         A backend that took nothing during the last flush, and nothing since, is not waited for as long again: a run's
         end flushes several times.
@@ -86,10 +86,10 @@ class Pipeline:
     def _exported(self) -> int:
         return sum(self.statistics().exported.values())
 
-    def _report_on_itself(self) -> Iterable[Metric]:
+    def _report_on_itself(self, time: int) -> Iterable[Metric]:
         counts, start = self.statistics(), self._started
         for signal in Signal:
-            yield counter(semconv.EXPORTED[signal.value], [({}, counts.exported.get(signal, 0))], start)
+            yield counter(semconv.EXPORTED[signal.value], [({}, counts.exported.get(signal, 0))], start, time)
         # A zero is worth a point: "nothing was lost" is a statement that a missing series doesn't make.
         dropped = {(signal, None): 0 for signal in Signal} | dict(counts.dropped.items())
         yield counter(
@@ -99,12 +99,14 @@ class Pipeline:
                 for (signal, reason), count in dropped.items()
             ],
             start,
+            time,
         )
         retries = [({semconv.SIGNAL: signal.value}, counts.retries.get(signal, 0)) for signal in Signal]
-        yield counter(semconv.TELEMETRY_RETRIES, retries, start)
-        yield gauge(semconv.TELEMETRY_QUEUE, [({}, counts.queued_bytes)])
+        yield counter(semconv.TELEMETRY_RETRIES, retries, start, time)
+        yield gauge(semconv.TELEMETRY_QUEUE, [({}, counts.queued_bytes)], time)
         if errors := failures.counts():
-            yield counter(semconv.TELEMETRY_ERRORS, [({semconv.PLACE: one}, n) for one, n in errors.items()], start)
+            places = [({semconv.PLACE: place}, count) for place, count in errors.items()]
+            yield counter(semconv.TELEMETRY_ERRORS, places, start, time)
 
 
 def _encoder(destination: Destination) -> "Callable[[], Encoder]":

@@ -4,7 +4,6 @@ Values go through `float`, since an encoder given a bool or 2**70 fails the whol
 """
 
 from collections.abc import Iterable, Mapping
-from time import time_ns
 
 from opentelemetry.sdk.metrics.export import AggregationTemporality, Gauge, Metric, NumberDataPoint, Sum
 
@@ -14,16 +13,14 @@ Attributes = Mapping[str, str | int | float | bool]
 Points = Iterable[tuple[Attributes, float]]
 
 
-def gauge(metric: MetricName, points: Points, time: int | None = None) -> Metric:
-    """A gauge of (attributes, value) points at `time` (ns since the epoch, default now)."""
-    time = time_ns() if time is None else time
+def gauge(metric: MetricName, points: Points, time: int) -> Metric:
+    """A gauge of (attributes, value) points at `time` (ns since the epoch)."""
     data = Gauge([NumberDataPoint(dict(attributes), 0, time, float(value)) for attributes, value in points])
     return Metric(metric.name, metric.description, metric.unit, data)
 
 
-def counter(metric: MetricName, points: Points, start: int) -> Metric:
-    """A cumulative monotonic sum since `start` (ns since the epoch)."""
-    time = time_ns()
+def counter(metric: MetricName, points: Points, start: int, time: int) -> Metric:
+    """A cumulative monotonic sum from `start` to `time` (ns since the epoch)."""
     data = Sum(
         [NumberDataPoint(dict(attributes), start, time, float(value)) for attributes, value in points],
         AggregationTemporality.CUMULATIVE,

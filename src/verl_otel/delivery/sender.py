@@ -64,9 +64,7 @@ class Sender:
         with self._changed:
             self._core.hurry()
             self._changed.notify_all()
-            return self._changed.wait_for(
-                lambda: self._core.statistics().queued_items == 0, max(0.0, deadline - monotonic())
-            )
+            return self._changed.wait_for(lambda: not self._core.queued_items, max(0.0, deadline - monotonic()))
 
     def stop(self) -> int:
         """Send no more; returns the items given up, which are counted too."""

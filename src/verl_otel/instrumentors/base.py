@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
+from verl_otel import neutrality
 from verl_otel.guard import guard, say
 from verl_otel.patching import Patches, Wrapper, patches
 from verl_otel.settings import peek
@@ -53,6 +54,7 @@ class VerlInstrumentor(BaseInstrumentor):  # type: ignore[misc] # opentelemetry-
         if switched_off():
             return
         with guard(f"instrumenting {self.name}"):
+            neutrality.protect()
             self.patches.start()
             for module in dict.fromkeys(target.module for target in self.targets):
                 self.patches.when_imported(module, self._wrap_targets)

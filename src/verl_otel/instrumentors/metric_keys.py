@@ -18,12 +18,13 @@ _UNITS: Final = tuple(
         # Fractions first: `response_length/clip_ratio` is no length.
         (r".*/clip_ratio$|.*aborted_ratio$|.*clipfrac(_lower)?$|^perf/mfu/.*", "1"),
         (r".*masked_fraction$|.*fraction_(high|low)$|.*ratio_fraction_.*|.*oob_ratio$|.*idle_ratio$", "1"),
+        (r"^train/mfu$|^fully_async/partial/partial_ratio$", "1"),
         (r"^dynamic_resource/.*utilization$|^rollout/spec_accept_rate$|^checkpoint_engine/changed_ratio$", "1"),
         (r"^(response_length|response_length_non_aborted|prompt_length|global_seqlen)(/.*)?$", _TOKENS),
         (r"^perf/total_num_tokens$|^train/(global|total)_tokens$|^rollout/spec_accept_length$", _TOKENS),
         (r"^perf/throughput$", "{token}/s"),
         (r"^perf/time_per_step$|^fully_async/total_wait_time$|^fully_async/processing_time/.*", "s"),
-        (r"^rollouter/validate_time$", "s"),
+        (r"^rollouter/validate_time$|^fully_async/rollouter/(active|version)_time$", "s"),
         (
             r"^actor/(entropy|ppo_kl|kl_loss|reward_kl_penalty)$|^rollout_corr/(kl|k3_kl)$|^actor/rollout_corr/(kl|k3_kl)$",
             "{nat}",
@@ -39,8 +40,16 @@ _AGENT_LOOP_COUNTS: Final = {
     "slowest/response_length": _TOKENS,
 }
 
-_BYTES: Final = (("_gb", 1024.0**3), ("_mbytes", 1024.0**2))
-"""Suffixes of binary multiples: verl's `gb` is GiB (profiler/performance.py), its `mbytes` MiB."""
+_SUFFIXES: Final = (
+    ("_gb", "", "By", 1024.0**3),
+    ("_mbytes", "", "By", 1024.0**2),
+    ("_time_s", "_time", "s", 1.0),
+    ("_seconds", "", "s", 1.0),
+    ("_tokens(B)", "_tokens", _TOKENS, 1e9),
+)
+"""Units that verl writes at a key's end, what is left of them, unit and scale.
+
+Its `gb` is GiB (profiler/performance.py), its `mbytes` MiB."""
 
 _VALIDATION: Final = re.compile(
     r"^(?P<part>val-core|val-aux)/(?P<source>.+)/(?P<variable>[^/]+)"
@@ -53,14 +62,14 @@ def describe(key: str) -> ScalarName:
     found = _timing(key) or _validation(key) or _named(key)
     name = found.name[:MAX_NAME]
     if any(name == reserved or name.startswith(reserved + ".") for reserved in semconv.RESERVED):
-        return ScalarName(f"verl.key.{plain(key)}"[:MAX_NAME])
+        return ScalarName(f"{semconv.SCALAR_KEPT_APART}{plain(key)}"[:MAX_NAME])
     return ScalarName(name, found.unit, found.attributes, found.scale)
 
 
 def _timing(key: str) -> ScalarName | None:
     if key.startswith("timing_per_token_ms/"):
         return ScalarName(
-            "verl.timing_per_token", "s", ((semconv.PHASE, key.removeprefix("timing_per_token_ms/")),), 1e-3
+            semconv.SCALAR_TIMING_PER_TOKEN, "s", ((semconv.PHASE, key.removeprefix("timing_per_token_ms/")),), 1e-3
         )
     if not key.startswith("timing_s/"):
         return None
@@ -69,11 +78,11 @@ def _timing(key: str) -> ScalarName | None:
         base, statistic = _split_statistic(phase.removeprefix("agent_loop/"))
         attributes = ((semconv.STATISTIC, statistic),) if statistic else ()
         if base in _AGENT_LOOP_COUNTS:
-            return ScalarName(f"verl.agent_loop.{plain(base)}", _AGENT_LOOP_COUNTS[base], attributes)
-        return ScalarName("verl.timing", "s", ((semconv.PHASE, f"agent_loop/{base}"), *attributes))
+            return ScalarName(semconv.SCALAR_AGENT_LOOP + plain(base), _AGENT_LOOP_COUNTS[base], attributes)
+        return ScalarName(semconv.SCALAR_TIMING, "s", ((semconv.PHASE, f"agent_loop/{base}"), *attributes))
     if phase == "generation_timing/topk_ratio":
-        return ScalarName("verl.generation_timing.topk_ratio", "1")
-    return ScalarName("verl.timing", "s", ((semconv.PHASE, phase),))
+        return ScalarName(semconv.SCALAR + plain(phase), "1")
+    return ScalarName(semconv.SCALAR_TIMING, "s", ((semconv.PHASE, phase),))
 
 
 def _validation(key: str) -> ScalarName | None:
@@ -84,17 +93,17 @@ def _validation(key: str) -> ScalarName | None:
         (semconv.VARIABLE, match["variable"]),
         (semconv.STATISTIC, match["statistic"]),
     )
-    return ScalarName("verl." + plain(match["part"]), "", attributes)
+    return ScalarName(semconv.SCALAR + plain(match["part"]), "", attributes)
 
 
 def _named(key: str) -> ScalarName:
     unit = next((unit for pattern, unit in _UNITS if pattern.match(key)), "")
     base, statistic = _split_statistic(key)
     attributes = ((semconv.STATISTIC, statistic),) if statistic else ()
-    for suffix, scale in _BYTES:
+    for suffix, left, known, scale in _SUFFIXES:
         if base.endswith(suffix):
-            return ScalarName("verl." + plain(base.removesuffix(suffix)), "By", attributes, scale)
-    return ScalarName("verl." + plain(base), unit, attributes)
+            return ScalarName(semconv.SCALAR + plain(base.removesuffix(suffix) + left), known, attributes, scale)
+    return ScalarName(semconv.SCALAR + plain(base), unit, attributes)
 
 
 def _split_statistic(key: str) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from verl_otel import runtime
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import VerlInstrumentor
-from verl_otel.neutrality import patch_randomness
 from verl_otel.ray import context, ending, reach
 from verl_otel.settings import peek
 
@@ -23,7 +22,6 @@ class RayInstrumentor(VerlInstrumentor):
     name = _NAME
 
     def _patch_more(self, *, by_program: bool) -> None:
-        patch_randomness(self.patches)
         if peek("role") == "worker":
             self._patch_ray()  # processes of verl's that never import it are reached too
             if reach.in_ray_worker():

@@ -34,8 +34,9 @@ def read_trajectory(trajectory: dict[str, Any], agent_name: str, kwargs: dict[st
 
 def start_client_call(*_: Any, prompt_ids: Any = None, **__: Any) -> Recording:
     """The agent loop asks an engine."""
+    tokens = len(prompt_ids)
     recording = rollouts.start_model_call()
-    recording.set(rollouts.client_attributes(Generation(input_tokens=len(prompt_ids))))
+    recording.set(rollouts.client_attributes(Generation(input_tokens=tokens)))
     return recording
 
 
@@ -43,9 +44,9 @@ def start_server_call(engine: str) -> Any:
     """The engine `engine` is asked."""
 
     def start_generate(server: Any, prompt_ids: Any = None, *_: Any, **__: Any) -> Recording:
-        replica = getattr(server, "replica_rank", None)
+        replica, tokens = getattr(server, "replica_rank", None), len(prompt_ids)
         recording = rollouts.start_engine_call(engine, int(replica) if replica is not None else None)
-        recording.set(rollouts.engine_attributes(Generation(input_tokens=len(prompt_ids))))
+        recording.set(rollouts.engine_attributes(Generation(input_tokens=tokens)))
         return recording
 
     return start_generate

@@ -22,10 +22,11 @@ def wrap_timer(original: Callable[..., Generator[Any, Any, Any]]) -> Callable[..
     """Open a phase with the timer and close it with it."""
 
     @functools.wraps(original)
-    def timer(name: str, timing_raw: dict[str, float]) -> Generator[Any, Any, Any]:
+    def timer(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        name = args[0] if args else kwargs.get("name")
         phase = _open(name)
         try:
-            yield from original(name, timing_raw)
+            yield from original(*args, **kwargs)
         except BaseException as error:
             if phase is not None:
                 phase.fail(error)
@@ -38,10 +39,10 @@ def wrap_timer(original: Callable[..., Generator[Any, Any, Any]]) -> Callable[..
     return timer
 
 
-def _open(name: str) -> Recording | None:
+def _open(name: Any) -> Recording | None:
     with guard("opening a phase"):
         if patches(_NAME).active:
-            return steps.phase(name, is_step=name == _STEP, validation=name == _VALIDATION)
+            return steps.phase(str(name), is_step=name == _STEP, validation=name == _VALIDATION)
     return None
 
 

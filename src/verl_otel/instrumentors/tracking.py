@@ -1,6 +1,7 @@
 """`Tracking`: every scalar of every step, the run's description, and the end of a step."""
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -17,41 +18,40 @@ _NAME: Final = "verl_tracking"
 
 def wrap_init(original: Callable[..., None]) -> Callable[..., None]:
     """Read what the run is, once its loggers are made."""
+    signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def init(
-        self: Any,
-        project_name: Any,
-        experiment_name: Any,
-        default_backend: Any = "console",
-        config: Any = None,
-        **others: Any,
-    ) -> None:
-        original(self, project_name, experiment_name, default_backend, config, **others)
+    def init(*args: Any, **kwargs: Any) -> None:
+        original(*args, **kwargs)
         if patches(_NAME).active:
             with guard("reading the run"):
-                run.describe(run_config.read_run(config, project_name, experiment_name), run_config.as_mapping(config))
+                given = signature.bind(*args, **kwargs).arguments
+                config = run_config.as_mapping(given.get("config"))
+                run.describe(run_config.read_run(config, given["project_name"], given["experiment_name"]), config)
                 if runtime.current().settings.role == "driver":
                     run.start()  # a trainer without Ray, under torchrun
 
     return init
 
 
-def wrap_log(original: Callable[..., None]) -> Callable[..., None]:
+def wrap_log(original: Callable[..., Any]) -> Callable[..., Any]:
     """Queue the scalars before verl's own loggers run, close the step after them."""
+    signature = inspect.signature(original)
 
     @functools.wraps(original)
-    def log(self: Any, data: Any, step: Any, *args: Any, **kwargs: Any) -> Any:
-        active = patches(_NAME).active
-        if active:
+    def log(*args: Any, **kwargs: Any) -> Any:
+        step = None
+        if patches(_NAME).active:
             with guard("queueing scalars"):
-                scalars.log(data, step, describe)
+                given = signature.bind(*args, **kwargs).arguments
+                step = int(given["step"])
+                scalars.log(given["data"], step, describe)
         try:
-            return original(self, data, step, *args, **kwargs)
+            return original(*args, **kwargs)
         finally:
-            if active:
+            if step is not None:
                 with guard("closing a step"):
-                    steps.logged(int(step))
+                    steps.logged(step)
 
     return log
 

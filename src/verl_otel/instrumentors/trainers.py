@@ -73,14 +73,15 @@ def start_warmup(*_: Any, **__: Any) -> Observation:
 
 
 def wrap_validate_config(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Read the configuration in the driver, which has it before Ray starts."""
+    """Read the configuration where it is checked: V1 does so in the driver, before Ray starts."""
 
     @functools.wraps(original)
-    def validate_config(config: Any, *args: Any, **kwargs: Any) -> Any:
+    def validate_config(*args: Any, **kwargs: Any) -> Any:
         if patches(_NAME).active:
             with guard("reading the configuration"):
-                run.describe(run_config.read_run(config), run_config.as_mapping(config))
-        return original(config, *args, **kwargs)
+                config = run_config.as_mapping(args[0] if args else kwargs["config"])
+                run.describe(run_config.read_run(config), config)
+        return original(*args, **kwargs)
 
     return validate_config
 

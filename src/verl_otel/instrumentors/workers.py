@@ -12,6 +12,7 @@ from typing import Any, Final
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import Target, VerlInstrumentor, observed
 from verl_otel.patching import Wrapper, patches
+from verl_otel.ray.carried import CARRIES
 from verl_otel.telemetry import workers
 from verl_otel.telemetry.recording import Recording
 from verl_otel.telemetry.workers import WorkerCall
@@ -90,7 +91,9 @@ def wrap_class(cls: type) -> None:
 
 def _registered(cls: type) -> Iterator[tuple[str, Any]]:
     for name, found in list(vars(cls).items()):
-        if callable(found) and hasattr(found, _MAGIC) and not name.startswith("_"):
+        # What Ray made of a class enters the carried context; a span around that would not be in it.
+        entering = getattr(found, CARRIES, False)
+        if callable(found) and hasattr(found, _MAGIC) and not name.startswith("_") and not entering:
             yield name, found
 
 

@@ -101,9 +101,9 @@ def worker_setup(theirs: Any) -> Callable[[], None]:
 
 
 def flush_actor(_: Any, seconds: float) -> None:
-    """Asked of an idle actor through `__ray_call__`: send what it has, and have the actors it made do the same."""
+    """Asked of an actor through `__ray_call__` when training has ended: end what is open, send all, ask its own."""
     try:
-        from verl_otel.ray.ending import flush_run
+        from verl_otel.ray.ending import end_actor
     except ImportError:
         return
-    flush_run(seconds)
+    end_actor(seconds)

@@ -64,7 +64,9 @@ def _wrap_modify_class(own: Patches, original: Callable[..., Any]) -> Callable[.
 def _carry_methods(modified: type) -> None:
     for name, method in inspect.getmembers(modified, inspect.isfunction):
         static = isinstance(inspect.getattr_static(modified, name), staticmethod)
-        if not name.startswith("__") and not static:
+        # A plain function around a coroutine (verl's auto_await) looks at its caller, who must stay its caller.
+        hides_a_coroutine = inspect.iscoroutinefunction(inspect.unwrap(method)) != inspect.iscoroutinefunction(method)
+        if not name.startswith("__") and not static and not hides_a_coroutine:
             setattr(modified, name, carrying(method))
 
 

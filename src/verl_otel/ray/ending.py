@@ -7,6 +7,7 @@ weakly, since a strong handle would keep one alive that Ray had collected.
 import atexit
 import contextlib
 import functools
+import sys
 import weakref
 from collections.abc import Callable
 from time import monotonic
@@ -49,8 +50,9 @@ def remember(handle: Any) -> None:
 
 def patch_driver(own: Patches, ray: Any) -> None:
     """`ray`: the package, in a driver: its end must come before Ray's, and its failure is the run's."""
-    own.require(ray, "shutdown", functools.partial(_wrap_shutdown, own))
-    own.require(ray, "get", functools.partial(_wrap_get, own))
+    own.require_public(ray, "shutdown", functools.partial(_wrap_shutdown, own))
+    own.require_public(ray, "get", functools.partial(_wrap_get, own))
+    own.wrap(sys, "excepthook", functools.partial(_wrap_excepthook, own))
     # Ray registered its own at its import, and the last registered runs first.
     atexit.register(_end_driver, own)
 
@@ -65,6 +67,13 @@ def flush_run(seconds: float | None = None) -> None:
     asked = _ask_actors(seconds * 0.8)
     started.flush(deadline - monotonic())
     _wait(asked, deadline)
+
+
+def end_actor(seconds: float) -> None:
+    """The end of an actor that will be killed: what it has open (a trajectory in flight) would be lost."""
+    with guard("end of an actor"):
+        truncate_open()
+        flush_run(seconds)
 
 
 def _ask_actors(seconds: float) -> list[Any]:
@@ -107,6 +116,17 @@ def _wrap_shutdown(own: Patches, original: Callable[..., Any]) -> Callable[..., 
         return original(*args, **kwargs)
 
     return shutdown
+
+
+def _wrap_excepthook(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def excepthook(kind: Any, error: BaseException, trace: Any) -> Any:
+        if own.active:
+            with guard("noting a failure"):
+                run.note_failure(Failure.of(error))
+        return original(kind, error, trace)
+
+    return excepthook
 
 
 def _wrap_get(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:

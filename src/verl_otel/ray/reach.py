@@ -7,6 +7,7 @@ it. Under `uv run` Ray ignores that hook, and the call's own runtime_env is adde
 import contextlib
 import functools
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -18,14 +19,13 @@ from typing import Any, Final
 from verl_otel.guard import guard, say
 from verl_otel.patching import Patches
 from verl_otel.ray import carried, ending
-from verl_otel.settings import PREFIX
+from verl_otel.settings import PER_PROCESS, PREFIX
 from verl_otel.telemetry import run
 
 _HOOK: Final = "RAY_RUNTIME_ENV_HOOK"
 _OURS: Final = "verl_otel.ray.reach.runtime_env_hook"
 _SETUP: Final = "worker_process_setup_hook"
 _SETUP_VARIABLE: Final = "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"
-_PER_PROCESS: Final = ("service.instance.id", "host.", "process.")
 
 _theirs: str | None = None
 """The user's own RAY_RUNTIME_ENV_HOOK, while ours stands in its place."""
@@ -38,7 +38,7 @@ def patch_init(own: Patches, ray: Any) -> None:
             "Ray was initialised before verl-otel: its workers can't be reached, and only this process is observed. "
             "Call verl_otel.instrument() (or import verl under opentelemetry-instrument) before ray.init()."
         )
-    own.require(ray, "init", functools.partial(_wrap_init, own))
+    own.require_public(ray, "init", functools.partial(_wrap_init, own))
     ending.patch_driver(own, ray)
 
 
@@ -52,7 +52,7 @@ def _wrap_init(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]
             run_id()
             pickle_by_value()
             if _under_uv_run():
-                kwargs["runtime_env"] = reaching(kwargs.get("runtime_env"))
+                kwargs["runtime_env"] = reaching(kwargs.get("runtime_env"), submitted=_submitted())
         with _environment():
             result = original(*args, **kwargs)
         with guard("start of the run"):
@@ -72,14 +72,19 @@ def runtime_env_hook(runtime_env: Any) -> Any:
     return runtime_env
 
 
-def reaching(runtime_env: Any) -> dict[str, Any]:
-    """A runtime_env with our variables and set-up function; what it already has, it keeps."""
+def reaching(runtime_env: Any, submitted: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """A runtime_env with our variables and set-up function; what it already has, it keeps.
+
+    `submitted`: a job's runtime_env that Ray will yet merge into it, and refuses to find a key of in both.
+    """
     found = dict(runtime_env or {})
     variables = dict(found.get("env_vars") or {})
-    found["env_vars"] = {**worker_environment(os.environ), **variables}
+    taken = dict((submitted or {}).get("env_vars") or {})
+    ours = {name: value for name, value in worker_environment(os.environ).items() if name not in taken}
+    found["env_vars"] = {**ours, **variables}
     # A job submitted with a set-up function of its own has it in a variable by now, and Ray refuses another:
     # workers then come by verl's plugin.
-    if _SETUP_VARIABLE not in variables:
+    if _SETUP_VARIABLE not in {**variables, **taken} and _SETUP not in (submitted or {}):
         found[_SETUP] = carried.worker_setup(found.get(_SETUP))
     return found
 
@@ -96,7 +101,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
         if name.startswith(("OTEL_", PREFIX)) and not name.endswith("HEADERS") and "CREDENTIAL" not in name
     }
     if attributes := found.pop("OTEL_RESOURCE_ATTRIBUTES", ""):
-        shared = [one for one in attributes.split(",") if not one.strip().startswith(_PER_PROCESS)]
+        shared = [one for one in attributes.split(",") if not one.strip().startswith(PER_PROCESS)]
         found["OTEL_RESOURCE_ATTRIBUTES"] = ",".join(shared)
     return {**found, f"{PREFIX}ENABLED": "true", f"{PREFIX}ROLE": "worker"}
 
@@ -145,6 +150,13 @@ def _environment() -> Iterator[None]:
 
 
 _AUTO: Final = ("opentelemetry", "instrumentation", "auto_instrumentation")
+
+
+def _submitted() -> dict[str, Any]:
+    """The runtime_env of `ray job submit`, if that started this driver."""
+    with guard("reading the submitted job"):
+        return dict(json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")).get("runtime_env") or {})
+    return {}
 
 
 def _under_uv_run() -> bool:

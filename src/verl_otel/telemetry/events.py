@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.trace import get_current_span
 
-from verl_otel import runtime
+from verl_otel import runtime, semconv
 from verl_otel.guard import guard
 
 if TYPE_CHECKING:
@@ -44,4 +44,4 @@ def _record(current: "Runtime", name: str, attributes: dict[str, Any], severity:
         return older(**common, event_name=name)
     span = get_current_span().get_span_context()
     common |= {"trace_id": span.trace_id, "span_id": span.span_id, "trace_flags": span.trace_flags}
-    return older(**{**common, "attributes": {**attributes, "event.name": name}})
+    return older(**{**common, "attributes": {**attributes, semconv.EVENT_NAME: name}})

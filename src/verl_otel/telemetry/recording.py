@@ -80,6 +80,12 @@ class Recording:
         with guard("span attributes"):
             self.span.set_attributes({key: value for key, value in attributes.items() if value is not None})
 
+    def rescope(self, scope: Scope) -> None:
+        """Change the scope of the context that is current since the start."""
+        self.detach()
+        with guard("a span's context"):
+            self._token = context.attach(trace.set_span_in_context(self.span, within(scope)))
+
     def stop(self) -> None:
         """End the span."""
         self._end(None)
@@ -91,8 +97,7 @@ class Recording:
     def truncate(self) -> None:
         """End the span at an orderly end of the process's work, marked as cut off."""
         self.set({semconv.TRUNCATED: True})
-        self._token = None  # it belongs to the context that opened the span, which this may not be
-        self._end(None)
+        self._end(None, leave=False)  # whoever opened the span leaves its context, when it comes to its end
 
     def detach(self) -> None:
         """No longer the current span of this context; it stays open."""
@@ -101,10 +106,14 @@ class Recording:
             with guard("leaving a span's context"):
                 context.detach(token)
 
-    def _end(self, error: BaseException | None) -> None:
-        if self._ended:
-            return
-        self._ended = True
+    def _end(self, error: BaseException | None, *, leave: bool = True) -> None:
+        if not self._ended:
+            self._ended = True
+            self._finish(error)
+        if leave:
+            self.detach()
+
+    def _finish(self, error: BaseException | None) -> None:
         _open.pop(self._number, None)
         with guard("ending a span"):
             if error is not None:
@@ -115,20 +124,19 @@ class Recording:
                 # Inside the span's context, so that the exemplar leads to it.
                 histogram.record(monotonic() - self._since, dict(attributes))
             self.span.end()
-        self.detach()
 
 
 def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:500]
 
 
-def open_durations() -> "Iterable[Metric]":
+def open_durations(time: int) -> "Iterable[Metric]":
     """The gauge `verl.phase.open.duration`: what is open now, and for how long."""
     from verl_otel.delivery.points import gauge
 
     now = monotonic()
     points = [(one.shown, now - one.since) for one in list(_open.values()) if one.shown is not None]
-    return [gauge(semconv.OPEN_DURATION, points)] if points else []
+    return [gauge(semconv.OPEN_DURATION, points, time)] if points else []
 
 
 def truncate_open() -> None:

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
@@ -36,7 +35,6 @@ def start_trajectory(one: Trajectory) -> Recording:
     """Start the trajectory's own trace, linked to the step, validation or warm-up that dispatched it."""
     here = scope.current()
     step = here.step if one.step is None else one.step
-    dispatcher = trace.get_current_span().get_span_context()
     return Recording(
         f"{semconv.SPAN_AGENT} {one.agent}",
         {
@@ -49,7 +47,7 @@ def start_trajectory(one: Trajectory) -> Recording:
         },
         scope=scope.Scope(step, None, one.validation or here.validation),
         parent=Context(),
-        links=[dispatcher],
+        links=[scope.root()],
     )
 
 

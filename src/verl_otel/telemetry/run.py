@@ -1,6 +1,7 @@
 """The run as a whole: what it is (a gauge of 1 with its attributes), when it started, how it ended."""
 
 import json
+import os
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -87,11 +88,11 @@ def profiler_plan() -> ProfilerPlan | None:
     return _info.profiler if _info is not None else None
 
 
-def info() -> "Iterable[Metric]":
+def info(time: int) -> "Iterable[Metric]":
     """Producer of `verl.run.info`."""
     from verl_otel.delivery.points import gauge
 
-    return [gauge(semconv.RUN_INFO, [(_info.attributes(), 1)])] if _info is not None else []
+    return [gauge(semconv.RUN_INFO, [(_info.attributes(), 1)], time)] if _info is not None else []
 
 
 def start() -> None:
@@ -144,30 +145,44 @@ MAX_CONFIG: Final = 256 * 1024
 """Longest configuration text, in characters."""
 
 _SECRET: Final = re.compile(
-    r"(api|access|secret|private|signing|encryption)_?key|secret|passw(or)?d|passphrase|credential|authorization"
-    r"|(auth|access|api|hf|bearer|refresh|session|wandb)_?token",
+    r"(api|access|secret|private|signing|encryption)_?key|secret|passw(or)?d|passphrase|credential|authorization|headers?$"
+    r"|^(?!.*(pad|eos|bos|unk|sep|cls|mask|special|stop)_token$)(.*_)?token$",
     re.IGNORECASE,
 )
+_ENVIRONMENT: Final = "env_vars"
+"""Below it anything may be a secret, whatever it is called."""
 _USERINFO: Final = re.compile(r"(?<=://)[^/@\s]+@")
+_QUERY: Final = re.compile(r"(?<=\?)\S+")
 
 
 def render_config(config: Mapping[str, Any]) -> str:
-    """The configuration as JSON, with what looks like a secret cut: by its key, or as the user in a URL."""
+    """The configuration as JSON, with what may be a secret cut: by its key, in an environment, in a URL."""
     return json.dumps(_cut(config), default=str, ensure_ascii=False)[:MAX_CONFIG]
 
 
-def _cut(value: Any) -> Any:
+def _cut(value: Any, *, everything: bool = False) -> Any:
     if isinstance(value, Mapping):
-        return {
-            str(key): "***" if one is not None and _SECRET.search(str(key)) else _cut(one) for key, one in value.items()
-        }
+        return {str(key): _cut_key(str(key), one, everything=everything) for key, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_cut(one) for one in value]
-    return _USERINFO.sub("***@", value) if isinstance(value, str) else value
+        return [_cut(one, everything=everything) for one in value]
+    if everything and value is not None:
+        return "***"
+    if isinstance(value, str) and "://" in value:
+        return _QUERY.sub("***", _USERINFO.sub("***@", value))
+    return value
+
+
+def _cut_key(key: str, value: Any, *, everything: bool) -> Any:
+    if value is not None and _SECRET.search(key):
+        return "***"
+    return _cut(value, everything=everything or key == _ENVIRONMENT)
 
 
 def reset() -> None:
-    """Forget everything, between tests."""
-    global _info, _config, _started, _failure
+    """Forget everything, in a forked child and between tests."""
+    global _info, _config, _started, _failure, _lock
     _info = _config = _failure = None
-    _started = False
+    _started, _lock = False, threading.Lock()
+
+
+os.register_at_fork(after_in_child=reset)

@@ -46,17 +46,17 @@ class ScalarStore:
             self._last.update(values)
             return [gauge(semconv.STEP_SNAPSHOT, [({}, step)], time), *self._metrics(values, time)]
 
-    def repeated(self) -> list[Metric]:
-        """The last value of every key, at this moment, and what was left out so far."""
+    def repeated(self, time: int) -> list[Metric]:
+        """The last value of every key, at `time`, and what was left out so far."""
         with self._lock:
-            metrics = self._metrics(self._last, time_ns())
+            metrics = self._metrics(self._last, time)
             counts: list[tuple[semconv.MetricName, list[tuple[dict[str, str], float]]]] = [
                 (semconv.METRIC_NONFINITE, [({semconv.METRIC_KEY: key}, n) for key, n in self.nonfinite.items()]),
                 (semconv.METRIC_SKIPPED, [({semconv.VALUE_TYPE: kind}, n) for kind, n in self.skipped.items()]),
                 (semconv.METRIC_CUT, [({}, self.cut)] if self.cut else []),
                 (semconv.METRIC_CLASHES, [({}, self.clashes)] if self.clashes else []),
             ]
-            return metrics + [counter(metric, points, self._start) for metric, points in counts if points]
+            return metrics + [counter(metric, points, self._start, time) for metric, points in counts if points]
 
     def _number(self, value: Any) -> float | None:
         number = to_number(value)
@@ -74,7 +74,7 @@ class ScalarStore:
         if self._units.setdefault(found.name, found.unit) != found.unit:
             # One name, one unit: the second key keeps its own name, out of everyone's way, and its raw value.
             self.clashes += 1
-            found = ScalarName(f"verl.key.{plain(key)}"[:MAX_NAME])
+            found = ScalarName(f"{semconv.SCALAR_KEPT_APART}{plain(key)}"[:MAX_NAME])
             self._units[found.name] = found.unit
         self._names[key] = found
         return found

@@ -51,9 +51,9 @@ def log(data: Mapping[Any, Any], step: Any, describe: Describe) -> None:
     reader.put_snapshot(lambda: _store().snapshot(copied, int(step), now, describe, most))
 
 
-def repeated() -> "Iterable[Metric]":
+def repeated(time: int) -> "Iterable[Metric]":
     """Producer of the last values, so that a backend that forgets silent series keeps them between steps."""
-    return _store().repeated()
+    return _store().repeated(time)
 
 
 def to_number(value: Any) -> float | None:

@@ -1,5 +1,6 @@
 """Which step and phase the code at hand works for: kept in the OTel context, carried to other processes beside it."""
 
+import json
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Final
@@ -15,11 +16,12 @@ _W3C: Final = TraceContextTextMapPropagator()
 
 @dataclass(frozen=True)
 class Scope:
-    """Step, verl's timer name, and whether it is validation; None where unknown."""
+    """Step, timer name, whether it is validation, and the span id of the trace's root; None where unknown."""
 
     step: int | None = None
     phase: str | None = None
     validation: bool = False
+    root: int | None = None
 
 
 def current() -> Scope:
@@ -33,6 +35,14 @@ def within(scope: Scope, parent: Context | None = None) -> Context:
     return context.set_value(_KEY, scope, parent)
 
 
+def root() -> trace.SpanContext:
+    """The root of the current span's trace, as far as the scope knows it; else the current span itself."""
+    here, known = trace.get_current_span().get_span_context(), current().root
+    if known is None or not here.is_valid:
+        return here
+    return trace.SpanContext(here.trace_id, known, here.is_remote, here.trace_flags, here.trace_state)
+
+
 def inject(carrier: MutableMapping[str, str]) -> bool:
     """Write the current span (W3C trace context) and scope; False, and nothing written, if there is no span.
 
@@ -42,13 +52,12 @@ def inject(carrier: MutableMapping[str, str]) -> bool:
         return False
     _W3C.inject(carrier)
     scope = current()
-    carrier[_CARRIED] = f"{'' if scope.step is None else scope.step};{scope.phase or ''};{int(scope.validation)}"
+    carrier[_CARRIED] = json.dumps([scope.step, scope.phase, scope.validation, scope.root])
     return True
 
 
 def extract(carrier: Mapping[str, str]) -> Context:
     """The context that `inject` wrote, on top of the current one."""
     extracted = _W3C.extract(carrier)
-    step, phase, validation = [*carrier.get(_CARRIED, "").split(";"), "", ""][:3]
-    scope = Scope(int(step) if step else None, phase or None, validation == "1")
-    return within(scope, extracted)
+    carried = carrier.get(_CARRIED)
+    return within(Scope(*json.loads(carried)) if carried else Scope(), extracted)

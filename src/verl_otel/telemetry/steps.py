@@ -5,6 +5,8 @@ step: so it holds what lies behind the `step` timer too (validation, checkpoints
 before training and warm-up have roots of their own. One trainer a process; its threads and tasks may use this together.
 """
 
+import dataclasses
+import os
 import threading
 from collections.abc import Callable
 from typing import Final
@@ -35,7 +37,6 @@ class _Trainer:
 
 _lock = threading.Lock()
 _trainer: _Trainer | None = None
-_outside: list[Recording] = []  # roots of initialisation, validation before training, warm-up
 
 
 def trainer_started(read_step: ReadStep) -> None:
@@ -68,14 +69,11 @@ class Root:
         # What a trainer dispatched before its first step belongs to step 0, as verl counts.
         step = _read(_trainer) if _trainer is not None else None
         self._recording = _start_root(name, Scope(step, None, validation))
-        _outside.append(self._recording)
 
     def stop(self, error: BaseException | None = None) -> None:
         """End it, failed with `error` if there was one."""
         if self._recording is None:
             return
-        with guard("closing a root"):
-            _outside.remove(self._recording)
         if error is None:
             self._recording.stop()
         else:
@@ -99,7 +97,7 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
     return Recording(
         semconv.SPAN_PHASE + name,
         attributes,
-        scope=Scope(step, name, validation),
+        scope=Scope(step, name, validation, root.span.get_span_context().span_id if root is not None else None),
         parent=_parent(root),
         duration=(instruments().phase_duration, labels),
         shown_open=labels,
@@ -155,7 +153,9 @@ def _start_root(name: str, scope: Scope) -> Recording:
         semconv.VALIDATION: True if scope.validation else None,
     }
     around = trace.get_current_span().get_span_context()
-    return Recording(name, attributes, scope=scope, parent=Context(), links=[around])
+    recording = Recording(name, attributes, scope=scope, parent=Context(), links=[around])
+    recording.rescope(dataclasses.replace(scope, root=recording.span.get_span_context().span_id))
+    return recording
 
 
 def _parent(root: Recording | None) -> Context | None:
@@ -169,7 +169,9 @@ def _parent(root: Recording | None) -> Context | None:
 
 
 def reset() -> None:
-    """Forget everything, between tests."""
-    global _trainer
-    _trainer = None
-    _outside.clear()
+    """Forget everything, in a forked child and between tests."""
+    global _trainer, _lock
+    _trainer, _lock = None, threading.Lock()
+
+
+os.register_at_fork(after_in_child=reset)
