@@ -79,6 +79,31 @@ def _nothing() -> None:
     return None
 
 
+def watching(get: Callable[..., Any]) -> Callable[..., Any]:
+    """`ray.get`, telling what it ended in. Ray pickles its own by value, so a task's closure may bring this along."""
+
+    @functools.wraps(get)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = get(*args, **kwargs)
+        except BaseException as error:
+            noted(error)
+            raise
+        noted(None)
+        return result
+
+    return watched
+
+
+def noted(error: Any) -> None:
+    """Pass on how a wait ended."""
+    try:
+        from verl_otel.ray.ending import note_wait
+    except ImportError:
+        return
+    note_wait(error)
+
+
 def worker_setup(theirs: Any) -> Callable[[], None]:
     """The function Ray calls when a worker process starts: ours, then the job's own (a callable or a dotted name)."""
 

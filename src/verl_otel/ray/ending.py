@@ -51,7 +51,7 @@ def remember(handle: Any) -> None:
 def patch_driver(own: Patches, ray: Any) -> None:
     """`ray`: the package, in a driver: its end must come before Ray's, and its failure is the run's."""
     own.require_public(ray, "shutdown", functools.partial(_wrap_shutdown, own))
-    own.require_public(ray, "get", functools.partial(_wrap_get, own))
+    own.require(ray, "get", carried.watching)
     own.wrap(sys, "excepthook", functools.partial(_wrap_excepthook, own))
     # Ray registered its own at its import, and the last registered runs first.
     atexit.register(_end_driver, own)
@@ -129,18 +129,9 @@ def _wrap_excepthook(own: Patches, original: Callable[..., Any]) -> Callable[...
     return excepthook
 
 
-def _wrap_get(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def get(*args: Any, **kwargs: Any) -> Any:
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            # A time-out is an answer for a program that polls.
-            if own.active and type(error).__name__ != "GetTimeoutError":
-                with guard("noting a failure"):
-                    run.note_failure(Failure.of(error))
-            raise
-        run.note_failure(None)
-        return result
-
-    return get
+def note_wait(error: BaseException | None) -> None:
+    """What a `ray.get` of this process ended in; the last word is the run's outcome."""
+    # A time-out is an answer for a program that polls.
+    if error is None or type(error).__name__ != "GetTimeoutError":
+        with guard("noting a failure"):
+            run.note_failure(Failure.of(error) if error is not None else None)
