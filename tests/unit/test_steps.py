@@ -178,3 +178,23 @@ def test_a_span_that_was_cut_off_leaves_its_context_when_its_code_ends(recorded)
     phase.stop()
     assert not trace.get_current_span().get_span_context().is_valid
     assert recorded.names == ["verl.phase.gen", "verl.step"]
+
+
+def test_a_timer_inside_validation_before_training_belongs_to_it(recorded):
+    trainer = Trainer()
+    trainer.step = 0
+    before = steps.Root("verl.validate", validation=True)
+    trainer.timer("generate")
+    before.stop()
+    assert recorded.names == ["verl.phase.generate", "verl.validate"]
+    assert parent_of(recorded.spans["verl.phase.generate"]) == recorded.spans["verl.validate"].context.span_id
+    assert recorded.spans["verl.phase.generate"].attributes["verl.step"] == 0
+
+
+def test_the_users_own_context_values_stay_inside_a_root(recorded):
+    key = context.create_key("theirs")
+    token = context.attach(context.set_value(key, "value"))
+    root = steps.Root("verl.init")
+    assert context.get_value(key) == "value"
+    root.stop()
+    context.detach(token)

@@ -1,5 +1,6 @@
 """One span being recorded: made current, known as open while it lasts, ended once, with its duration in a histogram."""
 
+import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Mapping
@@ -46,14 +47,16 @@ class Recording:
         attributes: Attributes,
         *,
         scope: Scope,
+        root: bool = False,
         parent: Context | None = None,
         kind: SpanKind = SpanKind.INTERNAL,
         links: Iterable[trace.SpanContext] = (),
         duration: tuple[Histogram, Attributes] | None = None,
         shown_open: Attributes | None = None,
     ) -> None:
-        """`parent`: context to start in, default the current one. `duration`: histogram (s) and its attributes.
+        """`root`: begin a trace. Else `parent`: context to start in, default the current one.
 
+        `duration`: histogram (s) and its attributes.
         `shown_open`: attributes under which `verl.phase.open.duration` shows the span while it lasts, None not to.
         """
         self.span: Span = trace.INVALID_SPAN
@@ -65,13 +68,15 @@ class Recording:
         with guard(f"span {name}"):
             self.span = runtime.current().tracer.start_span(
                 name,
-                context=parent,
+                context=Context() if root else parent,
                 kind=kind,
                 attributes={key: value for key, value in attributes.items() if value is not None},
                 links=[trace.Link(one) for one in links if one.is_valid],
                 record_exception=False,
                 set_status_on_exception=False,
             )
+            if root:
+                scope = dataclasses.replace(scope, root=self.span.get_span_context().span_id)
             self._token = context.attach(trace.set_span_in_context(self.span, within(scope, parent)))
             _open[self._number] = _Open(shown_open, self._since, self)
 
@@ -79,12 +84,6 @@ class Recording:
         """Add attributes; those that are None are left out."""
         with guard("span attributes"):
             self.span.set_attributes({key: value for key, value in attributes.items() if value is not None})
-
-    def rescope(self, scope: Scope) -> None:
-        """Change the scope of the context that is current since the start."""
-        self.detach()
-        with guard("a span's context"):
-            self._token = context.attach(trace.set_span_in_context(self.span, within(scope)))
 
     def stop(self) -> None:
         """End the span."""

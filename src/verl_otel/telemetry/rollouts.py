@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind
 
 from verl_otel import semconv
@@ -46,7 +45,7 @@ def start_trajectory(one: Trajectory) -> Recording:
             semconv.VALIDATION: one.validation or here.validation,
         },
         scope=scope.Scope(step, None, one.validation or here.validation),
-        parent=Context(),
+        root=True,
         links=[scope.root()],
     )
 

@@ -19,7 +19,7 @@ from verl_otel.guard import guard
 from verl_otel.telemetry import run
 from verl_otel.telemetry.instruments import instruments
 from verl_otel.telemetry.recording import Attributes, Recording, truncate_open
-from verl_otel.telemetry.scope import Scope
+from verl_otel.telemetry.scope import Scope, current
 
 LANE: Final = "trainer"
 
@@ -89,16 +89,21 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
         if is_step and trainer.root is not None and trainer.main_timer_done:
             trainer.root.stop()  # a step that nobody logged
             trainer.root = None
-        if trainer.root is None:
+        here = current()
+        if trainer.root is None and here.root is None:
             _open_step(trainer)
         root, step = trainer.root, trainer.step
-    attributes: Attributes = {semconv.PHASE: name, semconv.STEP: step, semconv.LANE: LANE}
+    if root is None:  # a timer of what lies outside steps
+        scope, parent = dataclasses.replace(here, phase=name), None
+    else:
+        scope = Scope(step, name, validation, root.span.get_span_context().span_id)
+        parent = _parent(root)
     labels = {semconv.PHASE: name}
     return Recording(
         semconv.SPAN_PHASE + name,
-        attributes,
-        scope=Scope(step, name, validation, root.span.get_span_context().span_id if root is not None else None),
-        parent=_parent(root),
+        {**labels, semconv.STEP: scope.step, semconv.LANE: LANE},
+        scope=scope,
+        parent=parent,
         duration=(instruments().phase_duration, labels),
         shown_open=labels,
     )
@@ -153,15 +158,11 @@ def _start_root(name: str, scope: Scope) -> Recording:
         semconv.VALIDATION: True if scope.validation else None,
     }
     around = trace.get_current_span().get_span_context()
-    recording = Recording(name, attributes, scope=scope, parent=Context(), links=[around])
-    recording.rescope(dataclasses.replace(scope, root=recording.span.get_span_context().span_id))
-    return recording
+    return Recording(name, attributes, scope=scope, root=True, links=[around])
 
 
-def _parent(root: Recording | None) -> Context | None:
+def _parent(root: Recording) -> Context | None:
     """The current context if its span belongs to the step's trace, else the step's root on top of it."""
-    if root is None:
-        return None
     here = trace.get_current_span().get_span_context()
     if here.is_valid and here.trace_id == root.span.get_span_context().trace_id:
         return None
