@@ -16,6 +16,9 @@ from opentelemetry import trace
 print(type(trace.get_tracer_provider()).__name__)
 print(sorted(one.name for one in threading.enumerate() if "verl" in one.name))
 print(sorted(name for name in sys.modules if name in ("ray", "torch", "verl", "vllm", "sglang")))
+import random
+from opentelemetry.sdk.trace import id_generator
+print(id_generator.random is random)
 """
 
 RAY_PROGRAM = """
@@ -44,7 +47,7 @@ def instrument(python):
 
 def test_another_program_under_opentelemetry_instrument_is_unchanged():
     result = run(sys.executable, OTHER_PROGRAM, instrument(sys.executable))
-    assert result.stdout.splitlines() == ["ProxyTracerProvider", "[]", "[]"]
+    assert result.stdout.splitlines() == ["ProxyTracerProvider", "[]", "[]", "True"]
     assert result.stderr == ""
 
 
@@ -56,7 +59,7 @@ def test_a_ray_program_without_verl_is_unchanged():
 
 def test_enabled_another_program_is_still_unchanged():
     result = run(sys.executable, OTHER_PROGRAM, VERL_OTEL_ENABLED="true")
-    assert result.stdout.splitlines() == ["ProxyTracerProvider", "[]", "[]"]
+    assert result.stdout.splitlines() == ["ProxyTracerProvider", "[]", "[]", "True"]
     assert result.stderr == ""
 
 
@@ -77,7 +80,7 @@ def test_beside_opentelemetry_distro_another_program_is_unchanged(distro_python,
     beside = run(distro_python, OTHER_PROGRAM, instrument(distro_python), **console)
     assert without.stdout.splitlines()[0] == "ProxyTracerProvider"
     # The distro's own provider rules, and no second configurator or distro makes it complain.
-    assert beside.stdout.splitlines() == ["TracerProvider", "[]", "[]"]
+    assert beside.stdout.splitlines() == ["TracerProvider", "[]", "[]", "True"]
     assert "already loaded" not in beside.stderr
     assert "verl" not in beside.stderr
 

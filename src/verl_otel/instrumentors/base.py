@@ -54,8 +54,11 @@ class VerlInstrumentor(BaseInstrumentor):  # type: ignore[misc] # opentelemetry-
         if switched_off():
             return
         with guard(f"instrumenting {self.name}"):
-            neutrality.protect()
             self.patches.start()
+            if by_program:
+                neutrality.protect()
+            else:  # a program without verl keeps its OpenTelemetry as it is
+                self.patches.when_imported("verl", lambda _: neutrality.protect())
             for module in dict.fromkeys(target.module for target in self.targets):
                 self.patches.when_imported(module, self._wrap_targets)
             self._patch_more(by_program=by_program)
