@@ -65,7 +65,7 @@ class Patches:
         """Wrap an attribute of Ray's that may change with its version, and say what is lost if it is gone."""
         if not self.wrap(owner, name, wrapper):
             where = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", owner)
-            say(f"this Ray has no {where}.{name}: spans of different processes may not be joined; the rest works")
+            say(f"this Ray has no {where}.{name}: workers may not be reached, or spans not be joined; the rest works")
 
     def require_public(self, package: Any, name: str, wrapper: Wrapper) -> None:
         """`require` for a name that a package shows and a module of it defines: both get the same object.

@@ -38,8 +38,11 @@ def observe(folder, door, steps, environment=(), overrides=(), receive=True):
         with Running(run) as running:
             code = running.process.wait(600)
             ended = time.time()
-            time.sleep(3)
-            assert running.processes() == [], "something of the run is still alive"
+            # Ray's workers outlive a driver by seconds, without us too.
+            deadline = time.monotonic() + 20
+            while (left := running.processes()) and time.monotonic() < deadline:
+                time.sleep(0.2)
+            assert left == [], "something of the run is still alive"
         output = run.output.read_text(errors="replace")
         assert run.metrics.exists(), output[-3000:]
         ending = ended - run.metrics.stat().st_mtime
