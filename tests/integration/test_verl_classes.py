@@ -87,7 +87,7 @@ def test_every_kind_of_timer_is_a_phase_and_times_as_before(instrumented):
     assert instrumented.names == ["verl.phase.gen", "verl.phase.adv", "verl.phase.step", "verl.step"]
     for name, seconds in timing.items():
         span = instrumented.spans[f"verl.phase.{name}"]
-        assert (span.end_time - span.start_time) / 1e9 == pytest.approx(seconds, abs=0.05)
+        assert (span.end_time - span.start_time) / 1e9 == pytest.approx(seconds, abs=0.2)
 
 
 def test_a_timer_around_an_error_passes_it_on(instrumented):

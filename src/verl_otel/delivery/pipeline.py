@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from verl_otel.delivery.transports import Transport
 
 HOPELESS: Final = 0.25
-"""Seconds that a flush waits for a backend that took nothing during the flush before."""
+"""Seconds that a flush waits for a backend that seems to be down."""
 
 
 class Pipeline:
@@ -63,14 +63,15 @@ class Pipeline:
     def flush(self, seconds: float) -> bool:
         """Gather and send everything within `seconds`, all signals together; True if nothing is left.
 
-        A backend that took nothing during the last flush, and nothing since, is not waited for as long again: a run's
-        end flushes several times.
+        A backend that took nothing so far, or nothing during the flush before, is not waited for: a run's end flushes
+        several times. It is tried, and once it takes something it has the whole time.
         """
-        if self._unanswered == self._exported():
-            seconds = min(seconds, HOPELESS)
-        deadline = monotonic() + seconds
-        before = self._exported()
-        done = self._gatherer.gather(deadline) and self._sender.flush(deadline)
+        start, before = monotonic(), self._exported()
+        hopeless = before == self._unanswered or (before == 0 and bool(self.statistics().retries))
+        first = start + (min(seconds, HOPELESS) if hopeless else seconds)
+        done = self._gatherer.gather(first) and self._sender.flush(first)
+        if not done and hopeless and self._exported() > before:
+            done = self._sender.flush(start + seconds)
         self._unanswered = before if not done and self._exported() == before else None
         return done
 
