@@ -44,32 +44,19 @@ def read_step(trainer: Any) -> int | None:
     return int(found) if found is not None else None
 
 
-class _Outside:
-    """A root outside steps, as an observation."""
-
-    def __init__(self, name: str, *, validation: bool = False) -> None:
-        self._root = steps.Root(name, validation=validation)
-
-    def stop(self) -> None:
-        self._root.stop()
-
-    def fail(self, error: BaseException) -> None:
-        self._root.stop(error)
-
-
 def start_init(*_: Any, **__: Any) -> Observation:
     """Workers, engines and weights are set up."""
-    return _Outside(semconv.SPAN_INIT)
+    return steps.Root(semconv.SPAN_INIT)
 
 
 def start_validate(*_: Any, **__: Any) -> Observation:
     """Validation before training; inside a step it is a phase, and nothing is added."""
-    return _Outside(semconv.SPAN_VALIDATE, validation=True)
+    return steps.Root(semconv.SPAN_VALIDATE, validation=True)
 
 
 def start_warmup(*_: Any, **__: Any) -> Observation:
     """Batches are dispatched ahead of the first step."""
-    return _Outside(semconv.SPAN_WARMUP)
+    return steps.Root(semconv.SPAN_WARMUP)
 
 
 def wrap_validate_config(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -49,8 +49,6 @@ def _wrap_init(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]
         if not own.active or ray.is_initialized():
             return original(*args, **kwargs)
         with guard("preparing ray.init"):
-            run_id()
-            pickle_by_value()
             if _under_uv_run():
                 kwargs["runtime_env"] = reaching(kwargs.get("runtime_env"), submitted=_submitted())
         with _environment():

@@ -70,13 +70,14 @@ class Root:
         step = _read(_trainer) if _trainer is not None else None
         self._recording = _start_root(name, Scope(step, None, validation))
 
-    def stop(self, error: BaseException | None = None) -> None:
-        """End it, failed with `error` if there was one."""
-        if self._recording is None:
-            return
-        if error is None:
+    def stop(self) -> None:
+        """End it."""
+        if self._recording is not None:
             self._recording.stop()
-        else:
+
+    def fail(self, error: BaseException) -> None:
+        """End it, failed with `error`."""
+        if self._recording is not None:
             self._recording.fail(error)
 
 
