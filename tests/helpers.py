@@ -38,12 +38,17 @@ class Recorded:
 
     def events(self):
         """Log records queued, as (event name, attributes)."""
-        records = runtime.current().pipeline.log_processor._handoff.take(1000)
+        records = runtime.current().pipeline.log_processor._events.take(1000)
         found = []
         for record in (getattr(one, "log_record", one) for one in records):
             attributes = dict(record.attributes)
             found.append((getattr(record, "event_name", None) or attributes.pop("event.name", None), attributes))
         return found
+
+    def messages(self):
+        """Log messages queued, as plain records of the SDK."""
+        records = runtime.current().pipeline.log_processor._messages.take(10_000)
+        return [getattr(one, "log_record", one) for one in records]
 
 
 def points_of(data: MetricsData):

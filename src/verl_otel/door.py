@@ -5,6 +5,8 @@ from typing import Final
 
 from verl_otel import neutrality, runtime
 from verl_otel.instrumentors.base import VerlInstrumentor
+from verl_otel.instrumentors.hydra import HydraInstrumentor
+from verl_otel.instrumentors.logs import LogsInstrumentor
 from verl_otel.instrumentors.profiler import ProfilerInstrumentor
 from verl_otel.instrumentors.ray import RayInstrumentor
 from verl_otel.instrumentors.rollouts import RolloutsInstrumentor
@@ -17,6 +19,8 @@ from verl_otel.settings import PREFIX
 
 INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     RayInstrumentor,
+    HydraInstrumentor,
+    LogsInstrumentor,
     TrackingInstrumentor,
     TrainersInstrumentor,
     TimersInstrumentor,

@@ -30,7 +30,7 @@ class Runtime:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.resource = make_resource(settings.run_id)
+        self.resource = make_resource(settings.run_id, settings.attempt)
         destinations, complaints = read_destinations(os.environ, settings.headers_file)
         interval, complaint = export_interval(os.environ)
         sampler_complaint = check_sampler(os.environ)
@@ -84,7 +84,7 @@ class Runtime:
                 say(complaint)
 
 
-def make_resource(run_id: str | None) -> Resource:
+def make_resource(run_id: str | None, attempt: int = 1) -> Resource:
     """Who speaks: the standard variables' attributes, and what is this process's own."""
     given = Resource.create({} if _service_is_named() else {service_attributes.SERVICE_NAME: "verl"})
     kept = {key: value for key, value in given.attributes.items() if not key.startswith(PER_PROCESS)}
@@ -93,7 +93,7 @@ def make_resource(run_id: str | None) -> Resource:
         host_attributes.HOST_NAME: os.uname().nodename,
         process_attributes.PROCESS_PID: os.getpid(),
     }
-    run = {semconv.RUN_ID: run_id} if run_id else {}
+    run: dict[str, Any] = {semconv.RUN_ID: run_id, semconv.RUN_ATTEMPT: attempt} if run_id else {}
     return Resource({**kept, **own, **run, **_ray_identity()}, given.schema_url)
 
 

@@ -37,6 +37,8 @@ SPAN_PREFIXES: Final = (SPAN_PHASE, SPAN_WORKER, SPAN_AGENT + " ")
 
 EVENT_RUN_START: Final = "verl.run.start"
 EVENT_RUN_END: Final = "verl.run.end"
+EVENT_RUN_RESUME: Final = "verl.run.resume"
+EVENT_STUCK: Final = "verl.phase.stuck"
 EVENT_PROFILE: Final = "verl.profiler.capture"
 
 EVENT_NAME: Final = "event.name"
@@ -70,6 +72,11 @@ RUN_MODEL: Final = _attribute("verl.run.model", str, "Path of the model that is 
 RUN_TRAINER: Final = _attribute("verl.run.trainer", str, "Kind of the trainer: v1/<mode>, or legacy.")
 RUN_ENGINE: Final = _attribute("verl.run.engine", str, "Engine of the rollouts.")
 RUN_OUTCOME: Final = _attribute("verl.run.outcome", str, "finished, failed or interrupted.")
+RUN_ENDED_IN: Final = _attribute(
+    "verl.run.ended_in", str, "Type of the exception that the program ended in; the event's own is the earliest."
+)
+RUN_ATTEMPT: Final = _attribute("verl.run.attempt", int, "1, and one more each time that the run is resumed.")
+RUN_RESUMED_STEP: Final = _attribute("verl.run.resumed_step", int, "Step of the checkpoint that it was resumed from.")
 RUN_CONFIG: Final = _attribute("verl.run.config", str, "The resolved configuration as JSON, secrets cut.")
 RUN_VERSION: Final = _attribute("verl.run.version.", str, "Version of the distribution that the name ends in.")
 
@@ -85,6 +92,12 @@ TRUNCATED: Final = _attribute("verl.truncated", bool, "The span was open at an o
 VALIDATION: Final = _attribute("verl.validation", bool, "Whether it is validation.")
 WORKER_METHOD: Final = _attribute("verl.worker.method", str, "The registered method.")
 
+STUCK_SECONDS: Final = _attribute("verl.stuck.duration", float, "Seconds that it has been open.")
+STUCK_LONGEST: Final = _attribute(
+    "verl.stuck.longest", float, "Seconds that the like took at most before, in this process; absent if none did."
+)
+STUCK_STACKS: Final = _attribute("verl.stuck.stacks", str, "Where every thread of the process is.")
+
 SAMPLE_UID: Final = _attribute("verl.sample.uid", str, "verl's uid of the prompt.")
 ROLLOUT_SESSION: Final = _attribute("verl.rollout.session", int, "Number of the trajectory among those of its prompt.")
 REPLICA: Final = _attribute("verl.replica", int, "Rank of the rollout replica.")
@@ -99,6 +112,12 @@ GEN_AI_PROVIDER_NAME: Final = _attribute("gen_ai.provider.name", str, "The engin
 GEN_AI_INPUT_TOKENS: Final = _attribute("gen_ai.usage.input_tokens", int, "Tokens of the prompt.")
 GEN_AI_OUTPUT_TOKENS: Final = _attribute("gen_ai.usage.output_tokens", int, "Tokens of the answer.")
 GEN_AI_FINISH_REASONS: Final = _attribute("gen_ai.response.finish_reasons", tuple, "verl's stop reason.")
+
+# OTel's code convention, stable since 1.33; the oldest constants' package lacks these names.
+CODE_FILE: Final = _attribute("code.file.path", str, "File that logged a message.")
+CODE_LINE: Final = _attribute("code.line.number", int, "Line that logged it.")
+CODE_FUNCTION: Final = _attribute("code.function.name", str, "Function that logged it.")
+LOGGER: Final = _attribute("verl.logger", str, "Name of the Python logger that a message was given to.")
 
 METRIC_KEY: Final = _attribute("verl.metric.key", str, "The key given to Tracking.log, as it was.")
 STATISTIC: Final = _attribute("verl.statistic", str, "The statistic that verl's key ends in.")

@@ -30,6 +30,10 @@ def _seconds(text: str) -> float:
     return _between(float, text, 0, 600, "use seconds between 0 and 600")
 
 
+def _patience(text: str) -> float:
+    return _between(float, text, 0, 7 * 86400, "use seconds between 0 (off) and 604800")
+
+
 def _mebibytes(text: str) -> float:
     return _between(int, text, 1, 4096, "use a whole number of MiB between 1 and 4096")
 
@@ -83,6 +87,16 @@ class Settings:
     nested_worker_spans: bool = _setting(
         _flag, False, "Also a span for a registered worker method that another one calls in the same process."
     )
+    stuck_after: float = _setting(
+        _patience,
+        600.0,
+        "A phase or worker call is stuck when open for this many seconds and three times its longest so far "
+        "(three times this, if it never ended yet); 0 for off.",
+    )
+    logs: bool = _setting(
+        _flag, False, "Also export log messages of WARNING and above, and uncaught exceptions. They may hold prompts."
+    )
+    attempt: int = _setting(_count, 1, "Internal; don't set it.")
     role: str = _setting(_role, "driver", "Internal; don't set it.")
 
     @classmethod
@@ -95,9 +109,7 @@ class Settings:
             if (one := known.get(name)) is None:
                 close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
                 remedy = (
-                    f"did you mean {close[0]}?"
-                    if close
-                    else f"known are {', '.join(sorted(known.keys() - {f'{PREFIX}ROLE'}))}"
+                    f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known.keys() - _INTERNAL))}"
                 )
                 _warn_once(f"{name} is not a variable of verl-otel and is ignored; {remedy}")
                 continue
@@ -119,6 +131,8 @@ def peek(name: str) -> Any:
     except (KeyError, ValueError):
         return one.default
 
+
+_INTERNAL: Final = {f"{PREFIX}ROLE", f"{PREFIX}ATTEMPT"}
 
 _warned: set[str] = set()
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from verl_otel.telemetry import run
-from verl_otel.telemetry.run import Failure, RunInfo, render_config
+from verl_otel.telemetry.failure import Failure
+from verl_otel.telemetry.run import RunInfo, render_config
 
 SECRETS = {
     "wandb": {"api_key": "s3cret", "WANDB_API_KEY": "s3cret"},
@@ -55,7 +56,7 @@ def test_start_and_end_carry_description_and_configuration(recorded):
 )
 def test_the_last_failure_is_the_outcome(recorded, error, outcome):
     run.start()
-    run.note_failure(Failure.of(error))
+    run.note_outcome(Failure.of(error))
     run.end()
     _, attributes = recorded.events()[-1]
     assert attributes["verl.run.outcome"] == outcome
@@ -64,8 +65,8 @@ def test_the_last_failure_is_the_outcome(recorded, error, outcome):
 
 def test_a_failure_that_was_got_over_is_none(recorded):
     run.start()
-    run.note_failure(Failure.of(ValueError()))
-    run.note_failure(None)
+    run.note_outcome(Failure.of(ValueError()))
+    run.note_outcome(None)
     run.end()
     assert recorded.events()[-1][1]["verl.run.outcome"] == "finished"
 

@@ -10,10 +10,10 @@ from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from verl_otel.delivery.core import Batch, Reason, Signal, Worth
-from verl_otel.delivery.handoff import Handoff
+from verl_otel.delivery.handoff import Handoff, Handoffs
 from verl_otel.delivery.metrics import GatheringReader, count_points
 from verl_otel.delivery.sender import Sender, suppress_instrumentation
-from verl_otel.guard import failures
+from verl_otel.guard import failures, guard
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import MetricsData
@@ -34,8 +34,7 @@ class Gatherer:
         self,
         sender: Sender,
         encoders: dict[Signal, "Callable[[], Encoder]"],
-        spans: Handoff,
-        logs: Handoff,
+        handoffs: Handoffs,
         reader: GatheringReader | None,
         interval: float,
     ) -> None:
@@ -43,8 +42,9 @@ class Gatherer:
         self._sender = sender
         self._make = encoders
         self._made: dict[Signal, Encoder] = {}
-        self._spans, self._logs, self._reader = spans, logs, reader
+        self._handoffs, self._reader = handoffs, reader
         self._interval = interval
+        self._watches: list[Callable[[], None]] = []
         self._wake = threading.Event()
         self._round = threading.Condition()
         self._asked = self._answered = 0
@@ -53,6 +53,10 @@ class Gatherer:
     def start(self) -> None:
         """Start the thread."""
         threading.Thread(target=self._run, name="verl-otel-gather", daemon=True).start()
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Call `look` at each interval too, whether metrics are collected or not."""
+        self._watches.append(look)
 
     def gather(self, deadline: float) -> bool:
         """Have everything gathered now, metrics too; False if that isn't done by `deadline` (monotonic seconds)."""
@@ -78,6 +82,9 @@ class Gatherer:
             try:
                 if monotonic() >= due or asked > self._answered:
                     due = monotonic() + self._interval
+                    for look in self._watches:
+                        with guard("watching"):
+                            look()
                     self._encode_interval()
                 self._encode_handed_over()
             except Exception as error:  # noqa: BLE001 - anything that escaped here would end all gathering
@@ -87,8 +94,9 @@ class Gatherer:
                 self._round.notify_all()
 
     def _encode_handed_over(self) -> None:
-        self._drain(Signal.TRACES, self._spans, Worth.SPAN)
-        self._drain(Signal.LOGS, self._logs, Worth.SNAPSHOT)
+        self._drain(Signal.TRACES, self._handoffs.spans, Worth.SPAN)
+        self._drain(Signal.LOGS, self._handoffs.events, Worth.SNAPSHOT)
+        self._drain(Signal.LOGS, self._handoffs.messages, Worth.INTERVAL)
         if self._reader is not None:
             for snapshot in self._reader.snapshots():
                 if snapshot is None:

@@ -5,10 +5,14 @@ second. A lock here could deadlock: garbage collection may end a span while this
 """
 
 from collections import deque
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 MOST_OBJECTS: Final = 16_384
 """About 50 MiB of span objects; reached only where more than 65,000 a second end, or the gatherer is starved."""
+
+MOST_MESSAGES: Final = 1024
+"""Log messages, of up to 16 KiB each; more than 4,000 a second tell nobody anything."""
 
 
 class Handoff:
@@ -35,3 +39,12 @@ class Handoff:
         """How many were dropped since the last call."""
         overflow, self.overflow = self.overflow, 0
         return overflow
+
+
+@dataclass(frozen=True)
+class Handoffs:
+    """One for each kind of object; a flood of one kind doesn't cost another."""
+
+    spans: Handoff = field(default_factory=Handoff)
+    events: Handoff = field(default_factory=Handoff)
+    messages: Handoff = field(default_factory=lambda: Handoff(MOST_MESSAGES))

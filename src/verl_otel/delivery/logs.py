@@ -12,13 +12,17 @@ _Readable: Any = getattr(opentelemetry.sdk._logs, "ReadableLogRecord", None)  # 
 
 
 class HandoffLogRecordProcessor(LogRecordProcessor):
-    """Leaves log records in a `Handoff`. The SDK calls `on_emit` since 1.36, `emit` before."""
+    """Leaves events in one `Handoff` and messages in another: a flood of messages must not cost an event.
 
-    def __init__(self, handoff: Handoff) -> None:
-        self._handoff = handoff
+    An event has no body. The SDK calls `on_emit` since 1.36, `emit` before.
+    """
+
+    def __init__(self, events: Handoff, messages: Handoff) -> None:
+        self._events, self._messages = events, messages
 
     def on_emit(self, log_record: Any) -> None:
         """Keep a record, as what exporters are given: with its resource and scope, and no way to change it."""
+        handoff = self._events if log_record.log_record.body is None else self._messages
         if _Readable is not None:
             log_record = _Readable(
                 log_record=log_record.log_record,
@@ -26,7 +30,7 @@ class HandoffLogRecordProcessor(LogRecordProcessor):
                 instrumentation_scope=log_record.instrumentation_scope,
                 limits=log_record.limits,
             )
-        self._handoff.put(log_record)
+        handoff.put(log_record)
 
     emit = on_emit
 

@@ -14,7 +14,7 @@ from verl_otel import semconv
 from verl_otel.delivery.core import Signal, Statistics
 from verl_otel.delivery.destinations import Destination
 from verl_otel.delivery.gatherer import Gatherer
-from verl_otel.delivery.handoff import Handoff
+from verl_otel.delivery.handoff import Handoffs
 from verl_otel.delivery.logs import HandoffLogRecordProcessor
 from verl_otel.delivery.metrics import GatheringReader
 from verl_otel.delivery.points import counter, gauge
@@ -45,20 +45,26 @@ class Pipeline:
         """`bound`: bytes queued at most. `interval`: seconds between metric collections. Starts no thread yet."""
         self._started = time_ns()
         self._unanswered: int | None = None
-        spans, logs = Handoff(), Handoff()
-        self.span_processor = HandoffSpanProcessor(spans) if Signal.TRACES in destinations else None
-        self.log_processor = HandoffLogRecordProcessor(logs) if Signal.LOGS in destinations else None
+        handoffs = Handoffs()
+        self.span_processor = HandoffSpanProcessor(handoffs.spans) if Signal.TRACES in destinations else None
+        self.log_processor = (
+            HandoffLogRecordProcessor(handoffs.events, handoffs.messages) if Signal.LOGS in destinations else None
+        )
         self.reader = GatheringReader(resource) if Signal.METRICS in destinations else None
         if self.reader is not None:
             self.reader.add_producer(self._report_on_itself)
         self._sender = Sender(bound, {signal: _connect(signal, one) for signal, one in destinations.items()}, report)
         encoders = {signal: _encoder(one) for signal, one in destinations.items()}
-        self._gatherer = Gatherer(self._sender, encoders, spans, logs, self.reader, interval)
+        self._gatherer = Gatherer(self._sender, encoders, handoffs, self.reader, interval)
 
     def start(self) -> None:
         """Start both threads."""
         self._sender.start()
         self._gatherer.start()
+
+    def watch(self, look: Callable[[], None]) -> None:
+        """Have `look` called at each interval, by the gatherer's thread."""
+        self._gatherer.watch(look)
 
     def flush(self, seconds: float) -> bool:
         """Gather and send everything within `seconds`, all signals together; True if nothing is left.

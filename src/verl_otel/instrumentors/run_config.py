@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Final
 
 from verl_otel.telemetry.run import ProfilerPlan, RunInfo
@@ -12,13 +13,24 @@ _DISTRIBUTIONS: Final = ("verl", "ray", "torch", "vllm", "sglang", "transformers
 
 
 def as_mapping(config: Any) -> Mapping[str, Any] | None:
-    """verl's configuration as a resolved plain mapping: a mapping as it is, an OmegaConf container converted."""
+    """verl's configuration as a plain mapping: a mapping as it is, an OmegaConf container resolved part by part.
+
+    A part that can't be resolved stays as it is written. Hydra's own part is left out.
+    """
     if config is None or isinstance(config, dict):
         return config
-    from omegaconf import OmegaConf
+    from omegaconf import Container, OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
 
-    container = OmegaConf.to_container(config, resolve=True)
-    return {str(key): value for key, value in container.items()} if isinstance(container, dict) else None
+    written, found = OmegaConf.to_container(config, resolve=False), {}
+    if not isinstance(written, dict):
+        return None
+    for key in written.keys() - {"hydra"}:
+        found[str(key)] = written[key]
+        with contextlib.suppress(OmegaConfBaseException):
+            part = config[key]
+            found[str(key)] = OmegaConf.to_container(part, resolve=True) if isinstance(part, Container) else part
+    return found
 
 
 def read_run(config: Any, project: Any = "", experiment: Any = "") -> RunInfo:
@@ -34,6 +46,26 @@ def read_run(config: Any, project: Any = "", experiment: Any = "") -> RunInfo:
         versions=_versions(),
         profiler=_read_profiler(found),
     )
+
+
+def read_checkpoints(config: Any) -> Path | None:
+    """The folder of the run's checkpoints, or None where the configuration names none."""
+    folder = _get(as_mapping(config) or {}, "trainer.default_local_dir")
+    return Path(str(folder)).absolute() if folder else None
+
+
+def read_resume_folder(config: Any) -> Path | None:
+    """The folder of checkpoints that this run will go on from, as verl decides it; None for one that starts anew.
+
+    A checkpoint of another folder makes a run of its own, which only begins where that one stood.
+    """
+    found, folder = as_mapping(config) or {}, read_checkpoints(config)
+    mode, path = _get(found, "trainer.resume_mode"), _get(found, "trainer.resume_from_path")
+    if folder is None:
+        return None
+    if mode == "auto":
+        return folder if (folder / "latest_checkpointed_iteration.txt").exists() else None
+    return folder if mode == "resume_path" and path and Path(str(path)).absolute().parent == folder else None
 
 
 def _read_trainer(config: Mapping[str, Any]) -> str:

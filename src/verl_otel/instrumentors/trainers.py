@@ -5,13 +5,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
-from verl_otel import semconv
+from verl_otel import runtime, semconv
 from verl_otel.guard import guard
 from verl_otel.instrumentors import run_config
 from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed
 from verl_otel.patching import Wrapper, patches
 from verl_otel.ray import ending
-from verl_otel.telemetry import run, steps
+from verl_otel.telemetry import attempts, run, steps
+from verl_otel.telemetry.attempts import Attempt
 
 _NAME: Final = "verl_trainers"
 
@@ -59,18 +60,35 @@ def start_warmup(*_: Any, **__: Any) -> Observation:
     return steps.Root(semconv.SPAN_WARMUP)
 
 
-def wrap_validate_config(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Read the configuration where it is checked: V1 does so in the driver, before Ray starts."""
+def wrap_load(original: Callable[..., Any]) -> Callable[..., Any]:
+    """After a checkpoint was loaded the trainer's step is that checkpoint's."""
 
     @functools.wraps(original)
-    def validate_config(*args: Any, **kwargs: Any) -> Any:
+    def load_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
         if patches(_NAME).active:
-            with guard("reading the configuration"):
-                config = run_config.as_mapping(args[0] if args else kwargs["config"])
-                run.describe(run_config.read_run(config), config)
-        return original(*args, **kwargs)
+            with guard("reading the resumed step"):
+                if step := read_step(self):
+                    run.resumed(step)
+        return result
 
-    return validate_config
+    return load_checkpoint
+
+
+def wrap_save(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Once a checkpoint is there, leave word of the run for the attempt that may resume from it."""
+
+    @functools.wraps(original)
+    def save_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, *args, **kwargs)
+        if patches(_NAME).active:
+            with guard("leaving word for a next attempt"):
+                settings, folder = runtime.current().settings, run_config.read_checkpoints(self.config)
+                if settings.run_id and folder is not None and folder.is_dir():
+                    attempts.write(folder, Attempt(settings.run_id, settings.attempt))
+        return result
+
+    return save_checkpoint
 
 
 def wrap_queue_close(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,7 +116,6 @@ class TrainersInstrumentor(VerlInstrumentor):
 
     name = _NAME
     targets = (
-        Target("verl.utils.config", "validate_config", wrap_validate_config, reads=("config",)),
         Target(f"{_V1}.trainer_base", "PPOTrainer.init", _observed(start_init), since="0.9.0"),
         Target(f"{_V1}.trainer_base", "PPOTrainer.fit", _observed(start_fit), since="0.9.0"),
         Target(f"{_V1}.trainer_base", "PPOTrainer._validate", _observed(start_validate), since="0.9.0"),
@@ -117,5 +134,9 @@ class TrainersInstrumentor(VerlInstrumentor):
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer.init_workers", _observed(start_init)),
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer.fit", _observed(start_fit)),
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._validate", _observed(start_validate)),
+        Target(f"{_V1}.trainer_base", "PPOTrainer._load_checkpoint", wrap_load, since="0.9.0"),
+        Target(f"{_V1}.trainer_base", "PPOTrainer._save_checkpoint", wrap_save, since="0.9.0"),
+        Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._load_checkpoint", wrap_load),
+        Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._save_checkpoint", wrap_save),
         Target("transfer_queue", "close", wrap_queue_close, since="0.9.0"),
     )

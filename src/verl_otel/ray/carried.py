@@ -125,10 +125,13 @@ def worker_setup(theirs: Any) -> Callable[[], None]:
     return set_up_worker
 
 
-def flush_actor(_: Any, seconds: float) -> None:
-    """Asked of an actor through `__ray_call__` when training has ended: end what is open, send all, ask its own."""
+def flush_actor(_: Any, seconds: float) -> Any:
+    """Asked of an actor through `__ray_call__` when training has ended: end what is open, send all, ask its own.
+
+    Returns the earliest error it knows of, or None.
+    """
     try:
         from verl_otel.ray.ending import end_actor
     except ImportError:
-        return
-    end_actor(seconds)
+        return None
+    return end_actor(seconds)

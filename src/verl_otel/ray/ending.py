@@ -7,19 +7,23 @@ weakly, since a strong handle would keep one alive that Ray had collected.
 import atexit
 import contextlib
 import functools
+import inspect
 import sys
 import weakref
 from collections.abc import Callable
 from time import monotonic
-from typing import Any
+from typing import Any, Final
 
 from verl_otel import runtime
 from verl_otel.guard import guard
 from verl_otel.patching import Patches
 from verl_otel.ray import carried
-from verl_otel.telemetry import run
+from verl_otel.telemetry import failure, run
+from verl_otel.telemetry.failure import Failure
 from verl_otel.telemetry.recording import truncate_open
-from verl_otel.telemetry.run import Failure
+
+ACTORS_SHARE: Final = 0.7
+"""Of the time for a flush, what the actors may take."""
 
 _actors: "list[weakref.ref[Any]]" = []
 
@@ -57,23 +61,32 @@ def patch_driver(own: Patches, ray: Any) -> None:
     atexit.register(_end_driver, own)
 
 
-def flush_run(seconds: float | None = None) -> None:
-    """Have this process and the actors it created send everything, in `seconds` (default: the setting) for all."""
+def flush_run(seconds: float | None = None, *, before: Callable[[], None] | None = None) -> None:
+    """Have this process and the actors it created send everything, in `seconds` (default: the setting) for all.
+
+    `before`: called when the actors have answered, to add the last words of this process.
+    """
     started = runtime.started()
     if started is None:
         return
     seconds = started.settings.flush_timeout if seconds is None else seconds
     deadline = monotonic() + seconds
-    asked = _ask_actors(seconds * 0.8)
+    # One that hangs answers nothing; the time left is this process's own.
+    failure.merge(_answers(_ask_actors(seconds * ACTORS_SHARE), monotonic() + seconds * ACTORS_SHARE))
+    if before is not None:
+        before()
     started.flush(deadline - monotonic())
-    _wait(asked, deadline)
 
 
-def end_actor(seconds: float) -> None:
-    """The end of an actor that will be killed: what it has open (a trajectory in flight) would be lost."""
+def end_actor(seconds: float) -> Failure | None:
+    """The end of an actor that will be killed: what it has open (a trajectory in flight) would be lost.
+
+    Returns the earliest error that it, and those it asked, know of.
+    """
     with guard("end of an actor"):
         truncate_open()
         flush_run(seconds)
+    return failure.first()
 
 
 def _ask_actors(seconds: float) -> list[Any]:
@@ -87,26 +100,38 @@ def _ask_actors(seconds: float) -> list[Any]:
     return asked
 
 
-def _wait(asked: list[Any], deadline: float) -> None:
+def _answers(asked: list[Any], deadline: float) -> list[Failure]:
     if not asked:
-        return
+        return []
     import ray
 
+    found = []
     with contextlib.suppress(Exception):
         ready, _ = ray.wait(asked, num_returns=len(asked), timeout=max(0.0, deadline - monotonic()))
         for one in ready:
             # Read, or Ray prints the error of an actor that has died.
             with contextlib.suppress(Exception):
-                ray.get(one)
+                found.append(_get(one))
+    return [one for one in found if isinstance(one, Failure)]
+
+
+def _get(reference: Any) -> Any:
+    import ray
+
+    # What our own waits end in is no outcome of the run's.
+    return inspect.unwrap(ray.get)(reference)
 
 
 def _end_driver(own: Patches) -> None:
     if not own.active:
         return
-    with guard("end of the driver"):
+
+    def say_last_words() -> None:
         run.end()
         truncate_open()
-        flush_run()
+
+    with guard("end of the driver"):
+        flush_run(before=say_last_words)
 
 
 def _wrap_shutdown(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -123,7 +148,7 @@ def _wrap_excepthook(own: Patches, original: Callable[..., Any]) -> Callable[...
     def excepthook(kind: Any, error: BaseException, trace: Any) -> Any:
         if own.active:
             with guard("noting a failure"):
-                run.note_failure(Failure.of(error))
+                run.note_outcome(Failure.of(error))
         return original(kind, error, trace)
 
     return excepthook
@@ -134,4 +159,4 @@ def note_wait(error: BaseException | None) -> None:
     # A time-out is an answer for a program that polls.
     if error is None or type(error).__name__ != "GetTimeoutError":
         with guard("noting a failure"):
-            run.note_failure(Failure.of(error) if error is not None else None)
+            run.note_outcome(Failure.of(error) if error is not None else None)

@@ -27,6 +27,10 @@ _OURS: Final = "verl_otel.ray.reach.runtime_env_hook"
 _SETUP: Final = "worker_process_setup_hook"
 _SETUP_VARIABLE: Final = "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"
 
+_RUN_ID: Final = f"{PREFIX}RUN_ID"
+
+_made: str | None = None
+"""The run's identity, if it was made here."""
 _theirs: str | None = None
 """The user's own RAY_RUNTIME_ENV_HOOK, while ours stands in its place."""
 
@@ -118,8 +122,17 @@ def pickle_by_value() -> None:
 
 def run_id() -> str:
     """The run's identity: given in VERL_OTEL_RUN_ID, or made now and put there for every process that follows."""
-    made = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{token_hex(3)}"
-    return os.environ.setdefault(f"{PREFIX}RUN_ID", made)
+    global _made
+    if not (found := os.environ.get(_RUN_ID, "")):
+        found = _made = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{token_hex(3)}"
+        os.environ[_RUN_ID] = found
+    return found
+
+
+def given_run_id() -> str | None:
+    """The identity that the user gave, if not this process made it."""
+    found = os.environ.get(_RUN_ID)
+    return found if found != _made else None
 
 
 @contextlib.contextmanager

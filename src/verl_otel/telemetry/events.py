@@ -1,4 +1,4 @@
-"""Events: log records with a name, as OpenTelemetry's logs have them now, or the attribute `event.name` before."""
+"""Log records: events, which have a name (the attribute `event.name` in an older SDK), and messages with a text."""
 
 from collections.abc import Mapping
 from inspect import signature
@@ -20,18 +20,33 @@ def emit(name: str, attributes: Mapping[str, Any], severity: SeverityNumber = Se
     with guard(f"event {name}"):
         if (current := runtime.current()).pipeline.log_processor is None:
             return
-        kept = {key: value for key, value in attributes.items() if value is not None}
-        current.event_logger.emit(_record(current, name, kept, severity))
+        made = _record(current, attributes, severity, time_ns(), name=name)
+        current.event_logger.emit(made)
 
 
-def _record(current: "Runtime", name: str, attributes: dict[str, Any], severity: SeverityNumber) -> Any:
-    now = time_ns()
+def message(text: str, attributes: Mapping[str, Any], severity: SeverityNumber, time: int) -> None:
+    """Emit a message of `time` (ns) in the current span's context. Attributes that are None are left out."""
+    if (current := runtime.current()).pipeline.log_processor is not None:
+        current.event_logger.emit(_record(current, attributes, severity, time, text=text))
+
+
+def _record(
+    current: "Runtime",
+    attributes: Mapping[str, Any],
+    severity: SeverityNumber,
+    time: int,
+    *,
+    name: str | None = None,
+    text: str | None = None,
+) -> Any:
+    kept = {key: value for key, value in attributes.items() if value is not None}
     common: dict[str, Any] = {
-        "timestamp": now,
-        "observed_timestamp": now,
+        "timestamp": time,
+        "observed_timestamp": time_ns(),
         "severity_number": severity,
         "severity_text": severity.name,
-        "attributes": attributes,
+        "attributes": kept,
+        "body": text,
     }
     import opentelemetry.sdk._logs
 
@@ -44,4 +59,5 @@ def _record(current: "Runtime", name: str, attributes: dict[str, Any], severity:
         return older(**common, event_name=name)
     span = get_current_span().get_span_context()
     common |= {"trace_id": span.trace_id, "span_id": span.span_id, "trace_flags": span.trace_flags}
-    return older(**{**common, "attributes": {**attributes, semconv.EVENT_NAME: name}})
+    named = {} if name is None else {semconv.EVENT_NAME: name}
+    return older(**{**common, "attributes": {**kept, **named}})

@@ -6,7 +6,7 @@ from opentelemetry.metrics import Histogram, Meter
 
 from verl_otel import runtime, semconv
 from verl_otel.semconv import MetricName
-from verl_otel.telemetry import recording, run, scalars
+from verl_otel.telemetry import recording, run, scalars, stuck
 
 if TYPE_CHECKING:
     from verl_otel.sdk import Runtime
@@ -39,6 +39,7 @@ def instruments() -> Instruments:
 
 
 def _add_producers(started: "Runtime") -> None:
+    started.pipeline.watch(stuck.check)
     if (reader := started.pipeline.reader) is not None:
         for producer in (recording.open_durations, run.info, scalars.repeated):
             reader.add_producer(producer)

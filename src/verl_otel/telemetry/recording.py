@@ -16,6 +16,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from verl_otel import runtime, semconv
 from verl_otel.guard import guard
+from verl_otel.telemetry import failure
 from verl_otel.telemetry.scope import Scope, within
 
 if TYPE_CHECKING:
@@ -25,14 +26,20 @@ Attributes = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class _Open:
+class Open:
+    """A recording that lasts; `since`: monotonic seconds. `shown`: see `Recording`."""
+
     shown: Attributes | None
     since: float
     recording: "Recording"
 
 
-_open: dict[int, _Open] = {}
+_open: dict[int, Open] = {}
 _numbers = itertools.count()
+
+_Labels = tuple[tuple[str, Any], ...]
+_longest: dict[_Labels, float] = {}
+"""Longest time, in s, of what ended so far, by the attributes of its histogram."""
 
 
 class Recording:
@@ -62,6 +69,8 @@ class Recording:
         self.span: Span = trace.INVALID_SPAN
         self._token: Token[Context] | None = None
         self._ended = False
+        self.step = scope.step
+        self._shown = shown_open
         self._duration = duration
         self._number = next(_numbers)
         self._since = monotonic()
@@ -78,7 +87,7 @@ class Recording:
             if root:
                 scope = dataclasses.replace(scope, root=self.span.get_span_context().span_id)
             self._token = context.attach(trace.set_span_in_context(self.span, within(scope, parent)))
-            _open[self._number] = _Open(shown_open, self._since, self)
+            _open[self._number] = Open(shown_open, self._since, self)
 
     def set(self, attributes: Attributes) -> None:
         """Add attributes; those that are None are left out."""
@@ -87,10 +96,15 @@ class Recording:
 
     def stop(self) -> None:
         """End the span."""
+        if self._shown is not None and not self._ended:
+            failure.succeeded()
         self._end(None)
 
     def fail(self, error: BaseException) -> None:
         """End the span with an error status and the exception; the caller raises it on."""
+        if self._shown is not None and not self._ended:
+            with guard("noting a failure"):
+                failure.note(error, {**self._shown, semconv.STEP: self.step})
         self._end(error)
 
     def truncate(self) -> None:
@@ -120,9 +134,21 @@ class Recording:
                 self.span.set_status(Status(StatusCode.ERROR, _describe(error)))
             if self._duration is not None:
                 histogram, attributes = self._duration
+                seconds = monotonic() - self._since
                 # Inside the span's context, so that the exemplar leads to it.
-                histogram.record(monotonic() - self._since, dict(attributes))
+                histogram.record(seconds, dict(attributes))
+                labels = _labels(attributes)
+                _longest[labels] = max(seconds, _longest.get(labels, 0.0))
             self.span.end()
+
+    @property
+    def duration_labels(self) -> _Labels:
+        """What it is compared with: attributes of its histogram, none if it has no duration."""
+        return _labels(self._duration[1]) if self._duration is not None else ()
+
+
+def _labels(attributes: Attributes) -> _Labels:
+    return tuple(sorted(attributes.items()))
 
 
 def _describe(error: BaseException) -> str:
@@ -138,6 +164,21 @@ def open_durations(time: int) -> "Iterable[Metric]":
     return [gauge(semconv.OPEN_DURATION, points, time)] if points else []
 
 
+def innermost_open() -> dict[int, Open]:
+    """What is shown as open now and has nothing open below it, by number."""
+    shown = {number: one for number, one in list(_open.items()) if one.shown is not None}
+    parents = [getattr(one.recording.span, "parent", None) for one in shown.values()]
+    above = {parent.span_id for parent in parents if parent is not None}
+    return {
+        number: one for number, one in shown.items() if one.recording.span.get_span_context().span_id not in above
+    }
+
+
+def longest(one: Open) -> float | None:
+    """The longest that work of the same kind took in this process, in s; None if none has ended yet."""
+    return _longest.get(one.recording.duration_labels)
+
+
 def truncate_open() -> None:
     """End every open span of this process, innermost first, marked as truncated."""
     for number in sorted(_open, reverse=True):
@@ -145,4 +186,10 @@ def truncate_open() -> None:
             one.recording.truncate()
 
 
-os.register_at_fork(after_in_child=_open.clear)
+def reset() -> None:
+    """Forget everything, in a forked child and between tests."""
+    _open.clear()
+    _longest.clear()
+
+
+os.register_at_fork(after_in_child=reset)

@@ -13,7 +13,8 @@ from opentelemetry.semconv.attributes import exception_attributes
 
 from verl_otel import semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import events
+from verl_otel.telemetry import events, failure
+from verl_otel.telemetry.failure import Failure
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
@@ -56,25 +57,12 @@ class RunInfo:
         return {key: value for key, value in named.items() if value}
 
 
-@dataclass(frozen=True)
-class Failure:
-    """How a wait for the run went wrong; no exception is kept, since that would keep everything its frames hold."""
-
-    kind: str
-    message: str
-    interrupted: bool
-
-    @classmethod
-    def of(cls, error: BaseException) -> "Failure":
-        """What is worth telling of an exception."""
-        return cls(type(error).__name__, str(error)[:4000], isinstance(error, KeyboardInterrupt | SystemExit))
-
-
 _lock = threading.Lock()
 _info: RunInfo | None = None
 _config: Mapping[str, Any] | None = None
 _started = False
 _failure: Failure | None = None
+_resumed: int | None = None
 
 
 def describe(found: RunInfo, config: Mapping[str, Any] | None) -> None:
@@ -92,7 +80,17 @@ def info(time: int) -> "Iterable[Metric]":
     """Producer of `verl.run.info`."""
     from verl_otel.delivery.points import gauge
 
-    return [gauge(semconv.RUN_INFO, [(_info.attributes(), 1)], time)] if _info is not None else []
+    if _info is None:
+        return []
+    resumed = {} if _resumed is None else {semconv.RUN_RESUMED_STEP: _resumed}
+    return [gauge(semconv.RUN_INFO, [({**_info.attributes(), **resumed}, 1)], time)]
+
+
+def resumed(step: int) -> None:
+    """The trainer loaded the checkpoint of `step` and goes on from there."""
+    global _resumed
+    _resumed = step
+    events.emit(semconv.EVENT_RUN_RESUME, {semconv.RUN_RESUMED_STEP: step})
 
 
 def start() -> None:
@@ -105,31 +103,38 @@ def start() -> None:
     events.emit(semconv.EVENT_RUN_START, _attributes())
 
 
-def note_failure(failure: Failure | None) -> None:
+def note_outcome(found: Failure | None) -> None:
     """What the user's last wait for the run ended in; None when it was well. The last word before the end counts."""
     global _failure
-    _failure = failure
+    _failure = found
 
 
 def end() -> None:
-    """Emit `verl.run.end`, once, if the run had started: `finished`, `failed` with its exception, or `interrupted`."""
+    """Emit `verl.run.end`, once, if the run had started: `finished`, `failed` or `interrupted`.
+
+    It carries the earliest error that this process knows of, with where that was; what the program itself ended in,
+    if that is another, stands beside it.
+    """
     global _started
     with _lock:
         if not _started:
             return
         _started = False
-    if (failure := _failure) is None:
+    if (last := _failure) is None:
         events.emit(semconv.EVENT_RUN_END, {**_attributes(), semconv.RUN_OUTCOME: "finished"})
         return
+    first = failure.first() or last
     events.emit(
         semconv.EVENT_RUN_END,
         {
             **_attributes(),
-            semconv.RUN_OUTCOME: "interrupted" if failure.interrupted else "failed",
-            exception_attributes.EXCEPTION_TYPE: failure.kind,
-            exception_attributes.EXCEPTION_MESSAGE: failure.message,
+            **first.where,
+            semconv.RUN_OUTCOME: "interrupted" if last.interrupted else "failed",
+            exception_attributes.EXCEPTION_TYPE: first.kind,
+            exception_attributes.EXCEPTION_MESSAGE: first.message,
+            semconv.RUN_ENDED_IN: last.kind,
         },
-        SeverityNumber.WARN if failure.interrupted else SeverityNumber.ERROR,
+        SeverityNumber.WARN if last.interrupted else SeverityNumber.ERROR,
     )
 
 
@@ -180,8 +185,8 @@ def _cut_key(key: str, value: Any, *, everything: bool) -> Any:
 
 def reset() -> None:
     """Forget everything, in a forked child and between tests."""
-    global _info, _config, _started, _failure, _lock
-    _info = _config = _failure = None
+    global _info, _config, _started, _failure, _resumed, _lock
+    _info = _config = _failure = _resumed = None
     _started, _lock = False, threading.Lock()
 
 

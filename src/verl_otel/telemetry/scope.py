@@ -16,12 +16,17 @@ _W3C: Final = TraceContextTextMapPropagator()
 
 @dataclass(frozen=True)
 class Scope:
-    """Step, timer name, whether it is validation, and the span id of the trace's root; None where unknown."""
+    """Step, timer name, whether it is validation, and the span id of the trace's root; None where unknown.
+
+    Role and rank are of the worker whose call runs here, and not carried to others.
+    """
 
     step: int | None = None
     phase: str | None = None
     validation: bool = False
     root: int | None = None
+    role: str | None = None
+    rank: int | None = None
 
 
 def current() -> Scope:

@@ -64,15 +64,49 @@ def bridge_process_group() -> None:
     def init_process_group(backend=None, *args, **kwargs):
         if isinstance(backend, str):
             backend = ",".join(dict.fromkeys(backend.split(",")))
+        bridge_value_model()  # only what trains comes here
         return original(backend, *args, **kwargs)
 
     init_process_group._verl_cpu_shim = True
     dist.init_process_group = init_process_group
 
 
+def bridge_value_model() -> None:
+    """verl asks for flash attention in a critic's model, whatever the configuration says."""
+    from transformers import AutoModelForTokenClassification
+
+    original = AutoModelForTokenClassification.from_pretrained.__func__
+    if getattr(original, "_verl_cpu_shim", False):
+        return
+
+    def from_pretrained(cls, *args, **kwargs):
+        if kwargs.get("attn_implementation") == "flash_attention_2":
+            kwargs["attn_implementation"] = "eager"
+        return original(cls, *args, **kwargs)
+
+    from_pretrained._verl_cpu_shim = True
+    AutoModelForTokenClassification.from_pretrained = classmethod(from_pretrained)
+
+
+def bridge_offload() -> None:
+    """verl offloads a reference model to pinned host memory, which a CPU-only torch can't pin."""
+    from torch.distributed.fsdp import CPUOffloadPolicy
+
+    original = CPUOffloadPolicy.__init__
+    if getattr(original, "_verl_cpu_shim", False):
+        return
+
+    def init(self, pin_memory=True):
+        original(self, pin_memory=False)
+
+    init._verl_cpu_shim = True
+    CPUOffloadPolicy.__init__ = init
+
+
 if ACTIVE:
     bridge_device_module()
     bridge_process_group()
+    bridge_offload()
 
 
 @PlatformRegistry.register(platform="cpu")

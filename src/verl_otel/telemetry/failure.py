@@ -1,0 +1,66 @@
+"""What went wrong first: the earliest error of a phase or worker call in this process, after which nothing succeeded.
+
+When a run fails, later errors are mostly the noise of its teardown: actors that die, calls that are cancelled, a queue
+that is gone. Each process keeps its earliest one, and the driver asks for them before it tells how the run ended.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from time import time_ns
+from typing import Any, Final
+
+MAX_MESSAGE: Final = 4000
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One error; no exception is kept, since that would keep everything its frames hold.
+
+    `time`: ns since the epoch. `where`: attributes of the phase or worker call that it ended.
+    """
+
+    kind: str
+    message: str
+    interrupted: bool = False
+    time: int = field(default_factory=time_ns)
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, error: BaseException, where: Mapping[str, Any] | None = None) -> "Failure":
+        """What is worth telling of an exception: of one that came from another process, what was raised there."""
+        # Ray keeps in `cause` what a remote call raised.
+        while isinstance(cause := getattr(error, "cause", None), BaseException):
+            error = cause
+        interrupted = isinstance(error, KeyboardInterrupt | SystemExit)
+        return cls(type(error).__name__, str(error)[:MAX_MESSAGE], interrupted, time_ns(), dict(where or {}))
+
+
+_first: Failure | None = None
+
+
+def note(error: BaseException, where: Mapping[str, Any]) -> None:
+    """A phase or worker call of this process ended in `error`."""
+    if not isinstance(error, GeneratorExit):
+        merge([Failure.of(error, where)])
+
+
+def merge(found: Iterable[Failure | None]) -> None:
+    """Keep the earliest of these and the one known."""
+    global _first
+    known = [one for one in (_first, *found) if one is not None]
+    _first = min(known, key=lambda one: one.time, default=None)
+
+
+def succeeded() -> None:
+    """Work went on after an error: it wasn't the end."""
+    global _first
+    _first = None
+
+
+def first() -> Failure | None:
+    """The earliest error after which nothing succeeded, or None."""
+    return _first
+
+
+os.register_at_fork(after_in_child=succeeded)

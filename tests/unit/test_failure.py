@@ -1,0 +1,58 @@
+"""The earliest error of a run, apart from the noise of its teardown."""
+
+import pytest
+
+from verl_otel.telemetry import failure, run, steps, workers
+from verl_otel.telemetry.failure import Failure
+from verl_otel.telemetry.workers import WorkerCall
+
+
+def end_of(recorded):
+    (found,) = (attributes for name, attributes in recorded.events() if name == "verl.run.end")
+    return found
+
+
+def test_the_end_names_the_earliest_error_with_phase_and_what_the_program_ended_in(recorded):
+    run.start()
+    steps.trainer_started(lambda: 4)
+    phase = steps.phase("update_actor")
+    phase.fail(RuntimeError("CUDA out of memory"))
+    phase.stop()  # a timer stops what it failed
+    steps.trainer_finished(RuntimeError("CUDA out of memory"))
+    workers.start(WorkerCall("actor", 0, "save")).fail(OSError("the noise of teardown"))
+    run.note_outcome(Failure.of(ConnectionError("the queue is gone")))
+    run.end()
+    end = end_of(recorded)
+    assert (end["exception.type"], end["exception.message"]) == ("RuntimeError", "CUDA out of memory")
+    assert (end["verl.phase"], end["verl.step"]) == ("update_actor", 4)
+    assert (end["verl.run.outcome"], end["verl.run.ended_in"]) == ("failed", "ConnectionError")
+
+
+def test_an_error_that_work_went_on_after_was_not_the_end(recorded):
+    run.start()
+    workers.start(WorkerCall("actor", 0, "update_actor")).fail(ValueError("caught and tried again"))
+    workers.start(WorkerCall("actor", 0, "update_actor")).stop()
+    run.note_outcome(Failure.of(KeyError("the end")))
+    run.end()
+    assert end_of(recorded)["exception.type"] == "KeyError"
+
+
+def test_of_several_processes_the_earliest_counts():
+    theirs = Failure("ValueError", "nan", time=5, where={"verl.rank": 3})
+    failure.merge([Failure("ActorDiedError", "rank 3 died", time=9), None, theirs])
+    assert failure.first() == theirs
+
+
+def test_what_a_remote_call_raised_is_told_not_rays_wrapper():
+    ray = pytest.importorskip("ray")
+    wrapped = ray.exceptions.RayTaskError("f", "trace", ValueError("bad reward"), "title", 1, "127.0.0.1")
+    for error in (wrapped, wrapped.as_instanceof_cause()):
+        assert (Failure.of(error).kind, Failure.of(error).message) == ("ValueError", "bad reward")
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(15)])
+def test_an_interrupt_is_no_failure(error, recorded):
+    run.start()
+    run.note_outcome(Failure.of(error))
+    run.end()
+    assert end_of(recorded)["verl.run.outcome"] == "interrupted"
