@@ -7,5 +7,5 @@ import verl_otel
 
 if __name__ == "__main__":
     verl_otel.instrument()
-    sys.argv[0] = "verl.trainer.main_ppo"
-    runpy.run_module("verl.trainer.main_ppo", run_name="__main__", alter_sys=True)
+    module = sys.argv.pop(1)
+    runpy.run_module(module, run_name="__main__", alter_sys=True)

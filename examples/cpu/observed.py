@@ -11,17 +11,20 @@ from verl_otel import semconv
 from verl_otel.instrumentors.metric_keys import describe
 from verl_otel.local.capture import Capture, CapturedPoint, CapturedSpan
 
-OUTSIDE = (semconv.SPAN_INIT, semconv.SPAN_VALIDATE, semconv.SPAN_WARMUP)
-
 
 def read_log(path: Path) -> list[tuple[int, dict]]:
     """(step, scalars) of each line of verl's file logger; NaN stands as None."""
     return [(line["step"], line["data"]) for line in map(json.loads, path.read_text().splitlines())]
 
 
-def problems(capture: Capture, log: list[tuple[int, dict]]) -> list[str]:
-    """Everything that is not as it must be, in words."""
-    return [*_scalars(capture, log), *_spans(capture, log), *_losses(capture)]
+def problems(capture: Capture, log: list[tuple[int, dict]], *, asynchronous: bool = False) -> list[str]:
+    """Everything that is not as it must be, in words.
+
+    `asynchronous`: of a fully async trainer, which makes a step of several updates, logs times of other steps' parts,
+    and sets its workers up outside of any method that makes a root.
+    """
+    wrong = [*_scalars(capture, log), *_spans(capture), *_losses(capture), *_roots(capture, log, asynchronous)]
+    return wrong if asynchronous else wrong + _timers(capture, log)
 
 
 def lost(capture: Capture) -> int:
@@ -50,10 +53,12 @@ def snapshot_of(capture: Capture) -> dict[int, dict[str, CapturedPoint]]:
 
 
 def _scalars(capture: Capture, log: list[tuple[int, dict]]) -> list[str]:
-    found = snapshot_of(capture)
-    wrong = [f"step {step} has no snapshot" for step, _ in log if step not in found]
-    for step, data in log:
-        points = found.get(step, {})
+    """Each log call has a snapshot of its own, in order, with its keys and no other."""
+    found = [_keyed(points) for _, points in sorted(capture.snapshots().items(), key=lambda one: one[0][1])]
+    if [step for step, _ in found] != [step for step, _ in log]:
+        return [f"snapshots are of steps {[step for step, _ in found]}, logged were {[step for step, _ in log]}"]
+    wrong = []
+    for (step, points), (_, data) in zip(found, log, strict=True):
         wrong += [f"step {step} lacks {key}" for key in data.keys() - points.keys()]
         wrong += [f"step {step} has {key}, which verl didn't log" for key in points.keys() - data.keys()]
         for key in data.keys() & points.keys():
@@ -62,37 +67,53 @@ def _scalars(capture: Capture, log: list[tuple[int, dict]]) -> list[str]:
     return wrong
 
 
-def _spans(capture: Capture, log: list[tuple[int, dict]]) -> list[str]:
+def _keyed(points: list[CapturedPoint]) -> tuple[int, dict[str, CapturedPoint]]:
+    step = next(int(one.value) for one in points if one.metric == semconv.STEP_SNAPSHOT.name)
+    return step, {one.attributes[semconv.METRIC_KEY]: one for one in points if semconv.METRIC_KEY in one.attributes}
+
+
+def _spans(capture: Capture) -> list[str]:
     wrong = []
     by_id = {span.id: span for span in capture.spans}
     if len(by_id) < len(capture.spans):
         wrong.append(f"{len(capture.spans) - len(by_id)} span ids are repeated")
     wrong += [f"{span.name} has no parent here" for span in capture.spans if span.parent and span.parent not in by_id]
-    roots = [span for span in capture.spans if span.name == semconv.SPAN_STEP]
-    trained = sorted(step for step, _ in log if step > 0)
-    if sorted(span.attributes.get(semconv.STEP) for span in roots) != trained:
-        wrong.append(f"roots for steps {[span.attributes.get(semconv.STEP) for span in roots]}, trained were {trained}")
-    for name in (semconv.SPAN_INIT, *((semconv.SPAN_VALIDATE,) if any(step == 0 for step, _ in log) else ())):
-        if not any(span.name == name and not span.parent for span in capture.spans):
-            wrong.append(f"no root {name}")
-    wrong += [f"{span.name} is no root" for span in roots if span.parent]
     for span in capture.spans:
         if span.name.startswith(semconv.SPAN_WORKER) and not {semconv.ROLE, semconv.RANK} <= span.attributes.keys():
             wrong.append(f"{span.name} names no role or rank")
-    return wrong + _timers(capture, log, roots)
+    return wrong
 
 
-def _timers(capture: Capture, log: list[tuple[int, dict]], roots: list[CapturedSpan]) -> list[str]:
+def _roots(capture: Capture, log: list[tuple[int, dict]], asynchronous: bool) -> list[str]:
+    roots = _step_roots(capture)
+    wrong = [f"{span.name} is no root" for span in roots if span.parent]
+    trained = sorted({step for step, _ in log if step > 0})
+    steps = [span.attributes.get(semconv.STEP) for span in roots if not span.attributes.get(semconv.TRUNCATED)]
+    if sorted(set(steps) if asynchronous else steps) != trained:
+        wrong.append(f"roots for steps {steps}, trained were {trained}")
+    names = () if asynchronous else (semconv.SPAN_INIT,)
+    needed = (*names, *((semconv.SPAN_VALIDATE,) if any(step == 0 for step, _ in log) else ()))
+    outside = {span.name for span in capture.spans if not span.parent}
+    return wrong + [f"no root {name}" for name in needed if name not in outside]
+
+
+def _step_roots(capture: Capture) -> list[CapturedSpan]:
+    return [span for span in capture.spans if span.name == semconv.SPAN_STEP]
+
+
+def _timers(capture: Capture, log: list[tuple[int, dict]]) -> list[str]:
     spent: dict[str, Counter] = defaultdict(Counter)
     for span in capture.spans:
         if span.name.startswith(semconv.SPAN_PHASE):
             spent[span.trace][span.attributes[semconv.PHASE]] += span.seconds
-    trace = {span.attributes.get(semconv.STEP): span.trace for span in roots}
+    trace = {span.attributes.get(semconv.STEP): span.trace for span in _step_roots(capture)}
     wrong = []
     for step, data in log:
         for key, seconds in data.items():
             if key.startswith("timing_s/"):
                 phase = key.removeprefix("timing_s/")
+                if phase.startswith("agent_loop/"):
+                    continue  # what the legacy trainer files there was measured in other processes, or is no time
                 measured = spent[trace.get(step, "")][phase]
                 if abs(measured - seconds) > max(0.1 * seconds, 0.05):
                     wrong.append(f"step {step}: {phase} has spans of {measured:.3f} s, verl timed {seconds:.3f} s")

@@ -52,6 +52,8 @@ class Run:
     steps: int = 3
     door: str = "auto"
     """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (a launcher of one's own), `off`."""
+    module: str = "verl.trainer.main_ppo"
+    """What is run, as `python -m` would."""
     environment: dict[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     logs: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="verl-otel-run-")))
@@ -79,7 +81,7 @@ class Running:
         self._output = run.output.open("wb")
         environment = self._environment()
         self.process = subprocess.Popen(
-            [*_launcher(run.door), *arguments(run, self._short)],
+            [*_launcher(run), *arguments(run, self._short)],
             env=environment,
             cwd=run.logs,
             stdout=self._output,
@@ -132,13 +134,12 @@ class Running:
         )
 
 
-def _launcher(door: str) -> list[str]:
-    python = str(Path(sys.prefix) / "bin" / "python")
-    if door == "auto":
-        return [str(Path(sys.prefix) / "bin" / "opentelemetry-instrument"), python, "-m", "verl.trainer.main_ppo"]
-    if door == "program":
-        return [python, str(HERE / "launcher.py")]
-    return [python, "-m", "verl.trainer.main_ppo"]
+def _launcher(run: Run) -> list[str]:
+    folder = Path(sys.prefix) / "bin"
+    python = str(folder / "python")
+    if run.door == "program":
+        return [python, str(HERE / "launcher.py"), run.module]
+    return [*([str(folder / "opentelemetry-instrument")] if run.door == "auto" else []), python, "-m", run.module]
 
 
 def arguments(run: Run, ray_folder: Path) -> list[str]:

@@ -10,6 +10,7 @@ from verl_otel.instrumentors.logs import LogsInstrumentor
 from verl_otel.instrumentors.profiler import ProfilerInstrumentor
 from verl_otel.instrumentors.ray import RayInstrumentor
 from verl_otel.instrumentors.rollouts import RolloutsInstrumentor
+from verl_otel.instrumentors.sft import SftInstrumentor
 from verl_otel.instrumentors.timers import TimersInstrumentor
 from verl_otel.instrumentors.tracking import TrackingInstrumentor
 from verl_otel.instrumentors.trainers import TrainersInstrumentor
@@ -23,6 +24,7 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     LogsInstrumentor,
     TrackingInstrumentor,
     TrainersInstrumentor,
+    SftInstrumentor,
     TimersInstrumentor,
     WorkersInstrumentor,
     ProfilerInstrumentor,

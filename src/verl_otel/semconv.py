@@ -84,6 +84,9 @@ RAY_JOB_ID: Final = _attribute("ray.job.id", str, "Ray's id of the job.")
 RAY_NODE_ID: Final = _attribute("ray.node.id", str, "Ray's id of the node.")
 
 STEP: Final = _attribute("verl.step", int, "Training step; 0 before the first.")
+LOCAL_STEP: Final = _attribute(
+    "verl.local_step", int, "Which of the local updates that make one step, from 1; fully async trainers alone."
+)
 PHASE: Final = _attribute("verl.phase", str, "verl's timer name; on worker spans the phase that asked for the call.")
 ROLE: Final = _attribute("verl.role", str, "Role of a worker.")
 RANK: Final = _attribute("verl.rank", int, "Rank of a worker; unique only together with its role.")

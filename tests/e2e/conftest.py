@@ -28,13 +28,13 @@ class Observed:
     ending: float
 
 
-def observe(folder, door, steps, environment=(), overrides=(), receive=True):
+def observe(folder, door, steps, environment=(), overrides=(), receive=True, module="verl.trainer.main_ppo"):
     """Run verl for real and read what came of it."""
     folder.mkdir(parents=True, exist_ok=True)
     capture = folder / "capture.otlp"
     with Receiver(capture) as receiver:
         sent = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
-        run = Run(steps, door, {**(sent if receive else {}), **dict(environment)}, tuple(overrides), folder)
+        run = Run(steps, door, module, {**(sent if receive else {}), **dict(environment)}, tuple(overrides), folder)
         with Running(run) as running:
             code = running.process.wait(600)
             ended = time.time()

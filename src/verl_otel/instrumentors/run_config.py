@@ -48,21 +48,16 @@ def read_run(config: Any, project: Any = "", experiment: Any = "") -> RunInfo:
     )
 
 
-def read_checkpoints(config: Any) -> Path | None:
-    """The folder of the run's checkpoints, or None where the configuration names none."""
-    folder = _get(as_mapping(config) or {}, "trainer.default_local_dir")
-    return Path(str(folder)).absolute() if folder else None
-
-
 def read_resume_folder(config: Any) -> Path | None:
     """The folder of checkpoints that this run will go on from, as verl decides it; None for one that starts anew.
 
     A checkpoint of another folder makes a run of its own, which only begins where that one stood.
     """
-    found, folder = as_mapping(config) or {}, read_checkpoints(config)
+    found = as_mapping(config) or {}
     mode, path = _get(found, "trainer.resume_mode"), _get(found, "trainer.resume_from_path")
-    if folder is None:
+    if not (named := _get(found, "trainer.default_local_dir")):
         return None
+    folder = Path(str(named)).absolute()
     if mode == "auto":
         return folder if (folder / "latest_checkpointed_iteration.txt").exists() else None
     return folder if mode == "resume_path" and path and Path(str(path)).absolute().parent == folder else None

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import Target, VerlInstrumentor
+from verl_otel.instrumentors.trainers import STOPS
 from verl_otel.patching import patches
 from verl_otel.telemetry import steps
 from verl_otel.telemetry.recording import Recording
@@ -28,7 +29,7 @@ def wrap_timer(original: Callable[..., Generator[Any, Any, Any]]) -> Callable[..
         try:
             yield from original(*args, **kwargs)
         except BaseException as error:
-            if phase is not None:
+            if phase is not None and type(error).__name__ != STOPS:
                 phase.fail(error)
             raise
         finally:

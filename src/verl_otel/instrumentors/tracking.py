@@ -30,6 +30,9 @@ def wrap_init(original: Callable[..., None]) -> Callable[..., None]:
                 run.describe(run_config.read_run(config, given["project_name"], given["experiment_name"]), config)
                 if runtime.current().settings.role == "driver":
                     run.start()  # a trainer without Ray, under torchrun
+                if not steps.has_trainer():
+                    # One that we don't know. What it times is its steps', which it names when it logs them.
+                    steps.trainer_started(lambda: None)
 
     return init
 

@@ -3,11 +3,11 @@
 import functools
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from verl_otel import runtime, semconv
 from verl_otel.guard import guard
-from verl_otel.instrumentors import run_config
 from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed
 from verl_otel.patching import Wrapper, patches
 from verl_otel.ray import ending
@@ -15,33 +15,80 @@ from verl_otel.telemetry import attempts, run, steps
 from verl_otel.telemetry.attempts import Attempt
 
 _NAME: Final = "verl_trainers"
+_MARK: Final = "__verl_otel_step__"
+STOPS: Final = "TrainingStopException"
+"""What a fully async trainer's last step, and the timers in it, end in: no failure."""
 
 
-class _Fit:
+class Fit:
     """From the call of `fit` to its end, after which telemetry is flushed while every actor still lives."""
 
     def stop(self) -> None:
-        self._end(None)
+        """Training is done."""
+        with guard("end of training"):
+            self.end(None)
 
     def fail(self, error: BaseException) -> None:
-        self._end(error)
-
-    def _end(self, error: BaseException | None) -> None:
+        """Training failed."""
         with guard("end of training"):
-            steps.trainer_finished(error)
-            ending.flush_run()
+            self.end(error)
+
+    def end(self, error: BaseException | None) -> None:
+        """End what is open and flush."""
+        steps.trainer_finished(error)
+        ending.flush_run()
 
 
 def start_fit(trainer: Any, *_: Any, **__: Any) -> Observation:
     """Timers of this process are now phases of the trainer's steps."""
+    _start_trainer(trainer)
+    return Fit()
+
+
+def prepare_separate(trainer: Any, *_: Any, **__: Any) -> None:
+    """A trainer apart from its rollouts (one step off, fully async) sets up its workers; it has a method for a step.
+
+    It may be an actor, whose class Ray pickled by value: what is wrapped here is the class as this process has it. Ray
+    has taken `fit` from it already; `fit_step` is called on it, by `fit`.
+    """
+    _start_trainer(trainer)
+    if not hasattr(type(trainer).fit_step, _MARK):
+        patches(_NAME).wrap(type(trainer), "fit_step", _wrap_fit_step)
+
+
+def _start_trainer(trainer: Any) -> None:
     reference = weakref.ref(trainer)
-    steps.trainer_started(lambda: read_step(reference()))
-    return _Fit()
+    steps.trainer_started(lambda: read_step(reference()), by_log=not hasattr(trainer, "fit_step"))
+
+
+class _FitStep(steps.Step):
+    def fail(self, error: BaseException) -> None:
+        """A fully async trainer ends by an exception in a step that found no more samples."""
+        if type(error).__name__ == STOPS:
+            self.cut()
+        else:
+            super().fail(error)
+
+
+def start_fit_step(trainer: Any, *_: Any, **__: Any) -> Observation:
+    """A step of a trainer that has a method for it."""
+    local = getattr(trainer, "local_trigger_step", None)
+    return _FitStep({semconv.LOCAL_STEP: int(local) if local is not None else None})
+
+
+def _wrap_fit_step(original: Callable[..., Any]) -> Callable[..., Any]:
+    wrapped = _observed(start_fit_step)(original)
+    setattr(wrapped, _MARK, True)
+    return wrapped
 
 
 def read_step(trainer: Any) -> int | None:
-    """The step the trainer works on, from 1; 0 before the first."""
-    found = getattr(trainer, "global_steps", None)
+    """The step the trainer works on, as it will log it, from 1; 0 before the first.
+
+    A fully async trainer logs versions of its weights, of which each is made by one or several steps.
+    """
+    version = getattr(trainer, "current_param_version", None)
+    found = getattr(trainer, "global_steps", None) if version is None else version + 1
     return int(found) if found is not None else None
 
 
@@ -68,7 +115,7 @@ def wrap_load(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, *args, **kwargs)
         if patches(_NAME).active:
             with guard("reading the resumed step"):
-                if step := read_step(self):
+                if step := int(self.global_steps):
                     run.resumed(step)
         return result
 
@@ -83,32 +130,30 @@ def wrap_save(original: Callable[..., Any]) -> Callable[..., Any]:
         result = original(self, *args, **kwargs)
         if patches(_NAME).active:
             with guard("leaving word for a next attempt"):
-                settings, folder = runtime.current().settings, run_config.read_checkpoints(self.config)
-                if settings.run_id and folder is not None and folder.is_dir():
-                    attempts.write(folder, Attempt(settings.run_id, settings.attempt))
+                leave_word(self.config.trainer.default_local_dir)
         return result
 
     return save_checkpoint
 
 
-def wrap_queue_close(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The V1 task runner's last act before it returns: it kills the queue's actors, so they are asked just before."""
-
-    @functools.wraps(original)
-    def close(*args: Any, **kwargs: Any) -> Any:
-        if patches(_NAME).active:
-            with guard("end of the task runner"):
-                ending.flush_run()
-        return original(*args, **kwargs)
-
-    return close
+def leave_word(folder: Any) -> None:
+    """Note the run beside its checkpoints; `folder`: of all of them, as the configuration names it."""
+    settings, path = runtime.current().settings, Path(str(folder))
+    if settings.run_id and path.is_dir():
+        attempts.write(path, Attempt(settings.run_id, settings.attempt))
 
 
-def _observed(start: Callable[..., Observation]) -> Wrapper:
+def end_runner(*_: Any, **__: Any) -> None:
+    """A task runner's last act, before it returns and its actors are killed: they are asked just before."""
+    ending.flush_run()
+
+
+def _observed(start: Callable[..., Observation | None]) -> Wrapper:
     return observed(patches(_NAME), start)
 
 
 _V1: Final = "verl.trainer.ppo.v1"
+_SEPARATE: Final = "verl.experimental"
 
 
 class TrainersInstrumentor(VerlInstrumentor):
@@ -138,5 +183,23 @@ class TrainersInstrumentor(VerlInstrumentor):
         Target(f"{_V1}.trainer_base", "PPOTrainer._save_checkpoint", wrap_save, since="0.9.0"),
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._load_checkpoint", wrap_load),
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._save_checkpoint", wrap_save),
-        Target("transfer_queue", "close", wrap_queue_close, since="0.9.0"),
+        Target(f"{_SEPARATE}.separation.ray_trainer", "SeparateRayPPOTrainer.init_workers", _observed(start_init)),
+        Target(
+            f"{_SEPARATE}.separation.ray_trainer",
+            "SeparateRayPPOTrainer._init_resource_pools",
+            _observed(prepare_separate),
+        ),
+        Target(
+            f"{_SEPARATE}.one_step_off_policy.ray_trainer",
+            "OneStepOffRayTrainer.fit",
+            _observed(start_fit),
+            since="0.8.0",
+        ),
+        Target(
+            f"{_SEPARATE}.fully_async_policy.message_queue",
+            "MessageQueueClient.clear_queue",
+            _observed(end_runner),
+            since="0.8.0",
+        ),
+        Target("transfer_queue", "close", _observed(end_runner), since="0.8.0"),
     )

@@ -124,9 +124,22 @@ def run_id() -> str:
     """The run's identity: given in VERL_OTEL_RUN_ID, or made now and put there for every process that follows."""
     global _made
     if not (found := os.environ.get(_RUN_ID, "")):
-        found = _made = f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{token_hex(3)}"
+        found = _made = _of_torchrun() or f"{datetime.now(timezone.utc):%Y%m%d-%H%M%S}-{token_hex(3)}"
         os.environ[_RUN_ID] = found
     return found
+
+
+def _of_torchrun() -> str | None:
+    """One identity for all ranks that one torchrun started on this host: made of its process's start and number."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    with guard("reading torchrun's process"):
+        fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+        booted = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime"))
+        # proc(5): the process's start in clock ticks is field 22, counted from 1; two are cut off here.
+        started = int(booted.split()[1]) + int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return f"{datetime.fromtimestamp(started, timezone.utc):%Y%m%d-%H%M%S}-{os.getppid():06x}"
+    return None
 
 
 def given_run_id() -> str | None:

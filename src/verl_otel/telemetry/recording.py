@@ -169,9 +169,7 @@ def innermost_open() -> dict[int, Open]:
     shown = {number: one for number, one in list(_open.items()) if one.shown is not None}
     parents = [getattr(one.recording.span, "parent", None) for one in shown.values()]
     above = {parent.span_id for parent in parents if parent is not None}
-    return {
-        number: one for number, one in shown.items() if one.recording.span.get_span_context().span_id not in above
-    }
+    return {number: one for number, one in shown.items() if one.recording.span.get_span_context().span_id not in above}
 
 
 def longest(one: Open) -> float | None:

@@ -1,8 +1,9 @@
 """Steps and phases of one trainer: a root for each step and for what happens outside steps, a span for each timer.
 
-A step's root opens with the first timer after the last one closed, and closes at the end of the call that logs the
-step: so it holds what lies behind the `step` timer too (validation, checkpoints, metrics). Initialisation, validation
-before training and warm-up have roots of their own. One trainer a process; its threads and tasks may use this together.
+Where a trainer has a method for a step, its root lasts as long (`Step`). Else it opens with the first timer after the
+last one closed, and closes at the end of the call that logs the step: so it holds what lies behind the `step` timer too
+(validation, checkpoints, metrics). Initialisation, validation before training and warm-up have roots of their own. One
+trainer a process; its threads and tasks may use this together.
 """
 
 import dataclasses
@@ -28,8 +29,9 @@ ReadStep = Callable[[], int | None]
 
 
 class _Trainer:
-    def __init__(self, read_step: ReadStep) -> None:
+    def __init__(self, read_step: ReadStep, *, by_log: bool) -> None:
         self.read_step = read_step
+        self.by_log = by_log
         self.root: Recording | None = None
         self.step: int | None = None
         self.main_timer_done = False
@@ -39,11 +41,21 @@ _lock = threading.Lock()
 _trainer: _Trainer | None = None
 
 
-def trainer_started(read_step: ReadStep) -> None:
-    """From now on this process's timers are phases of a trainer's steps."""
+def trainer_started(read_step: ReadStep, *, by_log: bool = True) -> None:
+    """From now on this process's timers are phases of a trainer's steps.
+
+    `by_log`: a step's root opens with a timer and closes with the log; else `Step` says when.
+    """
     global _trainer
     with _lock:
-        _trainer = _Trainer(read_step)
+        before, _trainer = _trainer, _Trainer(read_step, by_log=by_log)
+    if before is not None and before.root is not None:
+        before.root.stop()
+
+
+def has_trainer() -> bool:
+    """Whether this process has a trainer."""
+    return _trainer is not None
 
 
 def trainer_finished(error: BaseException | None) -> None:
@@ -55,6 +67,43 @@ def trainer_finished(error: BaseException | None) -> None:
         trainer.root.set({semconv.TRUNCATED: True})
         trainer.root.fail(error)
     truncate_open()
+
+
+class Step:
+    """The root of a step from its begin to its end, current in between, for trainers that mark both."""
+
+    def __init__(self, attributes: Attributes | None = None, *, lane: str = LANE) -> None:
+        """`attributes`: of the root, beside its step. `lane`: row of the trainer in a state timeline."""
+        self._trainer = _trainer
+        if (trainer := self._trainer) is None:
+            return
+        trainer.step = _read(trainer)
+        _start_step(trainer, lane)
+        if trainer.root is not None:
+            trainer.root.set(attributes or {})
+
+    def stop(self) -> None:
+        """End it."""
+        if (root := self._take()) is not None:
+            root.stop()
+
+    def fail(self, error: BaseException) -> None:
+        """End it, failed with `error`."""
+        if (root := self._take()) is not None:
+            root.fail(error)
+
+    def cut(self) -> None:
+        """End it, marked: it turned out that there is nothing to do in it."""
+        if (root := self._take()) is not None:
+            root.truncate()
+            root.stop()
+
+    def _take(self) -> Recording | None:
+        if (trainer := self._trainer) is None:
+            return None
+        with _lock:
+            root, trainer.root = trainer.root, None
+        return root
 
 
 class Root:
@@ -87,11 +136,11 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
     if trainer is None:
         return None
     with _lock:
-        if is_step and trainer.root is not None and trainer.main_timer_done:
+        if is_step and trainer.by_log and trainer.root is not None and trainer.main_timer_done:
             trainer.root.stop()  # a step that nobody logged
             trainer.root = None
         here = current()
-        if trainer.root is None and here.root is None:
+        if trainer.root is None and trainer.by_log and here.root is None:
             _open_step(trainer)
         root, step = trainer.root, trainer.step
     if root is None:  # a timer of what lies outside steps
@@ -119,7 +168,7 @@ def phase_done(*, is_step: bool) -> None:
 def logged(step: int | None) -> None:
     """The trainer logged `step`: close its root."""
     trainer = _trainer
-    if trainer is None:
+    if trainer is None or not trainer.by_log:
         return
     with _lock:
         root, trainer.root = trainer.root, None
@@ -131,7 +180,14 @@ def logged(step: int | None) -> None:
 def _open_step(trainer: _Trainer) -> None:
     trainer.step = _read(trainer)
     trainer.main_timer_done = False
-    trainer.root = _start_root(semconv.SPAN_STEP, Scope(trainer.step))
+    _start_step(trainer, LANE)
+    if trainer.root is not None:
+        # Phases name it as their parent; the code between them runs in the user's own context.
+        trainer.root.detach()
+
+
+def _start_step(trainer: _Trainer, lane: str) -> None:
+    trainer.root = _start_root(semconv.SPAN_STEP, Scope(trainer.step), lane)
     plan = run.profiler_plan()
     if plan is not None and trainer.step in plan.steps:
         trainer.root.set(
@@ -142,8 +198,6 @@ def _open_step(trainer: _Trainer) -> None:
                 semconv.PROFILER_PATH: plan.path or None,
             }
         )
-    # Phases name it as their parent; the code between them runs in the user's own context.
-    trainer.root.detach()
 
 
 def _read(trainer: _Trainer) -> int | None:
@@ -152,10 +206,10 @@ def _read(trainer: _Trainer) -> int | None:
     return None
 
 
-def _start_root(name: str, scope: Scope) -> Recording:
+def _start_root(name: str, scope: Scope, lane: str = LANE) -> Recording:
     attributes: Attributes = {
         semconv.STEP: scope.step,
-        semconv.LANE: LANE,
+        semconv.LANE: lane,
         semconv.VALIDATION: True if scope.validation else None,
     }
     around = trace.get_current_span().get_span_context()
