@@ -42,6 +42,7 @@ QUIET = {
 }
 # The user's own of these would change the run, and none of them is needed.
 DROPPED = ("PYTHONPATH", "PYTHONHOME", "RAY_", "VLLM_", "VERL_", "OTEL_", "CUDA_", "MASTER_", "RANK", "WORLD_SIZE")
+SFT = "verl.trainer.sft_trainer"
 NO_PROXY = "127.0.0.1,localhost,::1"
 
 
@@ -53,7 +54,7 @@ class Run:
     door: str = "auto"
     """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (a launcher of one's own), `off`."""
     module: str = "verl.trainer.main_ppo"
-    """What is run, as `python -m` would."""
+    """What is run, as `python -m` would; `SFT` as torchrun would, on two ranks."""
     environment: dict[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     logs: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="verl-otel-run-")))
@@ -139,13 +140,55 @@ def _launcher(run: Run) -> list[str]:
     python = str(folder / "python")
     if run.door == "program":
         return [python, str(HERE / "launcher.py"), run.module]
-    return [*([str(folder / "opentelemetry-instrument")] if run.door == "auto" else []), python, "-m", run.module]
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"] if run.module == SFT else []
+    return [
+        *([str(folder / "opentelemetry-instrument")] if run.door == "auto" else []),
+        *(python, *torchrun, "-m", run.module),
+    ]
 
 
 def arguments(run: Run, ray_folder: Path) -> list[str]:
-    """The overrides of verl's configuration: the smallest GRPO that trains, rolls out, rewards and validates."""
-    return (
-        f"""
+    """The overrides of verl's configuration that the run needs."""
+    common = f"""
+        trainer.device=cpu
+        trainer.n_gpus_per_node=1
+        trainer.nnodes=1
+        trainer.logger=[console,file]
+        trainer.project_name=verl-otel
+        trainer.experiment_name=cpu-demo
+        trainer.test_freq=2
+        trainer.save_freq=-1
+        trainer.resume_mode=disable
+        trainer.total_epochs=10
+        trainer.total_training_steps={run.steps}
+        trainer.default_local_dir={run.logs}/checkpoints
+        hydra.run.dir={run.logs}/hydra
+    """
+    own = _sft() if run.module.startswith(SFT) else _ppo(ray_folder)
+    return [*common.split(), *own.split(), *run.overrides]
+
+
+def _sft() -> str:
+    return f"""
+        data.train_files={KIT}/data/sft-train.parquet
+        data.val_files={KIT}/data/sft-test.parquet
+        data.train_batch_size=4
+        data.micro_batch_size_per_gpu=2
+        data.use_dynamic_bsz=False
+        data.max_length=64
+        data.num_workers=0
+        model.path={KIT}/model
+        model.use_remove_padding=False
+        model.enable_gradient_checkpointing=False
+        +model.override_config.attn_implementation=eager
+        engine.strategy=fsdp2
+        engine.use_torch_compile=False
+    """
+
+
+def _ppo(ray_folder: Path) -> str:
+    """The smallest GRPO that trains, rolls out, rewards and validates."""
+    return f"""
         algorithm.adv_estimator=grpo
         algorithm.use_kl_in_reward=False
         data.train_files={KIT}/data/train.parquet
@@ -183,20 +226,7 @@ def arguments(run: Run, ray_folder: Path) -> list[str]:
         reward.num_workers=1
         reward.custom_reward_function.path={HERE}/kit/reward.py
         reward.custom_reward_function.name=compute_score
-        trainer.device=cpu
-        trainer.n_gpus_per_node=1
-        trainer.nnodes=1
-        trainer.logger=[console,file]
-        trainer.project_name=verl-otel
-        trainer.experiment_name=cpu-demo
         trainer.val_before_train=True
-        trainer.test_freq=2
-        trainer.save_freq=-1
-        trainer.resume_mode=disable
-        trainer.total_epochs=10
-        trainer.total_training_steps={run.steps}
-        trainer.default_local_dir={run.logs}/checkpoints
-        hydra.run.dir={run.logs}/hydra
         ray_kwargs.ray_init.num_cpus=16
         +ray_kwargs.ray_init.num_gpus=1
         +ray_kwargs.ray_init._node_ip_address=127.0.0.1
@@ -204,6 +234,4 @@ def arguments(run: Run, ray_folder: Path) -> list[str]:
         +ray_kwargs.ray_init.include_dashboard=False
         +ray_kwargs.ray_init._temp_dir={ray_folder}/r
         transfer_queue.backend.SimpleStorage.num_data_storage_units=1
-    """.split()
-        + list(run.overrides)
-    )
+    """

@@ -1,7 +1,8 @@
 """The programmatic door: all instrumentors of this package, in the order in which they are entered and left."""
 
 import os
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from verl_otel import neutrality, runtime
 from verl_otel.instrumentors.base import VerlInstrumentor
@@ -16,7 +17,7 @@ from verl_otel.instrumentors.tracking import TrackingInstrumentor
 from verl_otel.instrumentors.trainers import TrainersInstrumentor
 from verl_otel.instrumentors.workers import WorkersInstrumentor
 from verl_otel.ray import reach
-from verl_otel.settings import PREFIX
+from verl_otel.settings import PREFIX, export
 
 INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     RayInstrumentor,
@@ -30,6 +31,15 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     ProfilerInstrumentor,
     RolloutsInstrumentor,
 )
+
+
+def configure(options: Mapping[str, Any], span_hook: Any, scalar_hook: Any) -> None:
+    """Put options where every process finds them, and keep hooks for those that follow. Raises `ValueError`."""
+    export(options)
+    if span_hook is not None or scalar_hook is not None:
+        from verl_otel.telemetry import hooks
+
+        hooks.give(span_hook, scalar_hook)
 
 
 def instrument() -> None:

@@ -58,6 +58,13 @@ def _text(text: str) -> str:
     return text.strip()
 
 
+def _path(text: str) -> str:
+    module, _, name = text.strip().partition(":")
+    if not (module and name):
+        raise ValueError("write module:function")
+    return text.strip()
+
+
 def _role(text: str) -> str:
     if text not in ("driver", "worker"):
         raise ValueError("use driver or worker")
@@ -96,6 +103,12 @@ class Settings:
     logs: bool = _setting(
         _flag, False, "Also export log messages of WARNING and above, and uncaught exceptions. They may hold prompts."
     )
+    span_hook: str | None = _setting(
+        _path, None, "module:function that is called with each span of ours when it starts, and its name."
+    )
+    scalar_hook: str | None = _setting(
+        _path, None, "module:function called with each step's scalars, and the step; what it returns is exported too."
+    )
     attempt: int = _setting(_count, 1, "Internal; don't set it.")
     role: str = _setting(_role, "driver", "Internal; don't set it.")
 
@@ -118,6 +131,22 @@ class Settings:
             except ValueError as error:
                 _warn_once(f"{name}={environ[name]!r} is not usable: {error}. Its default {one.default!r} is taken.")
         return cls(**values)
+
+
+def export(options: Mapping[str, Any]) -> None:
+    """Set variables from options by field name, for this process and its workers; None leaves one as it is.
+
+    Raises `ValueError` for a value that the variable wouldn't take: a program's own mistake is best seen at once.
+    """
+    parsers = {one.name: one.metadata["parse"] for one in fields(Settings)}
+    for name, value in options.items():
+        if value is not None:
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            try:
+                parsers[name](text)
+            except ValueError as error:
+                raise ValueError(f"{name}={value!r}: {error}") from None
+            os.environ[PREFIX + name.upper()] = text
 
 
 def peek(name: str) -> Any:

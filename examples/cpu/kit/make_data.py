@@ -1,4 +1,7 @@
-"""Make tiny data in verl's format: sums as prompts, a rule as reward. usage: make_data.py FOLDER"""
+"""Make tiny data in verl's format: sums as prompts, a rule as reward; sums with answers, to be imitated.
+
+usage: make_data.py FOLDER
+"""
 
 import os
 import random
@@ -23,11 +26,18 @@ def rows(split: str, count: int, random_numbers: random.Random) -> list[dict]:
     return made
 
 
+def conversations(prompts: list[dict]) -> list[dict]:
+    answers = [{"role": "assistant", "content": row["reward_model"]["ground_truth"]} for row in prompts]
+    return [{"messages": [*row["prompt"], answer]} for row, answer in zip(prompts, answers, strict=True)]
+
+
 def main(folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     random_numbers = random.Random(0)
     for split, count in (("train", 32), ("test", 4)):
-        pd.DataFrame(rows(split, count, random_numbers)).to_parquet(f"{folder}/{split}.parquet")
+        made = rows(split, count, random_numbers)
+        pd.DataFrame(made).to_parquet(f"{folder}/{split}.parquet")
+        pd.DataFrame(conversations(made)).to_parquet(f"{folder}/sft-{split}.parquet")
 
 
 if __name__ == "__main__":

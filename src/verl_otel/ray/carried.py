@@ -104,8 +104,11 @@ def noted(error: Any) -> None:
     note_wait(error)
 
 
-def worker_setup(theirs: Any) -> Callable[[], None]:
-    """The function Ray calls when a worker process starts: ours, then the job's own (a callable or a dotted name)."""
+def worker_setup(theirs: Any, hooks: Any = None) -> Callable[[], None]:
+    """The function Ray calls when a worker process starts: ours, then the job's own (a callable or a dotted name).
+
+    `hooks`: the user's, pickled; a process without the package doesn't look at them.
+    """
 
     def set_up_worker() -> None:
         try:
@@ -113,7 +116,7 @@ def worker_setup(theirs: Any) -> Callable[[], None]:
         except ImportError:
             pass
         else:
-            set_up()
+            set_up(hooks)
         if isinstance(theirs, str):
             import importlib
 

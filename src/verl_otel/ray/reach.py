@@ -87,8 +87,20 @@ def reaching(runtime_env: Any, submitted: Mapping[str, Any] | None = None) -> di
     # A job submitted with a set-up function of its own has it in a variable by now, and Ray refuses another:
     # workers then come by verl's plugin.
     if _SETUP_VARIABLE not in {**variables, **taken} and _SETUP not in (submitted or {}):
-        found[_SETUP] = carried.worker_setup(found.get(_SETUP))
+        found[_SETUP] = carried.worker_setup(found.get(_SETUP), _pickled_hooks())
     return found
+
+
+def _pickled_hooks() -> bytes | None:
+    """The user's hooks, as Ray pickles functions; None if there are none, or they can't be pickled."""
+    hooks: dict[str, Any] = getattr(sys.modules.get("verl_otel.telemetry.hooks"), "given", dict)()
+    if not hooks:
+        return None
+    try:
+        return bytes(sys.modules["ray"].cloudpickle.dumps(hooks))
+    except Exception as error:  # noqa: BLE001 - pickling raises whatever an object raises
+        say(f"the hooks given to instrument() can't be pickled and act in this process alone: {error}")
+        return None
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from verl_otel import runtime, semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import failure
+from verl_otel.telemetry import failure, hooks
 from verl_otel.telemetry.scope import Scope, within
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class Recording:
             )
             if root:
                 scope = dataclasses.replace(scope, root=self.span.get_span_context().span_id)
+            hooks.on_span(self.span, name)
             self._token = context.attach(trace.set_span_in_context(self.span, within(scope, parent)))
             _open[self._number] = Open(shown_open, self._since, self)
 

@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Mapping
 from time import time_ns
+from types import MappingProxyType
 from typing import Any
 
 from opentelemetry.sdk.metrics.export import Gauge, Metric, NumberDataPoint
@@ -16,6 +17,7 @@ from opentelemetry.sdk.metrics.export import Gauge, Metric, NumberDataPoint
 from verl_otel import semconv
 from verl_otel.delivery.points import counter, gauge
 from verl_otel.guard import guard
+from verl_otel.telemetry import hooks
 from verl_otel.telemetry.scalars import MAX_NAME, Describe, ScalarName, plain, to_number
 
 
@@ -36,13 +38,8 @@ class ScalarStore:
     def snapshot(self, data: Mapping[Any, Any], step: int, time: int, describe: Describe, most: int) -> list[Metric]:
         """The metrics of one `log` call: its own keys only, at one time, and the mark."""
         with self._lock:
-            values = {}
-            for key, value in data.items():
-                with guard("scalar"):
-                    if (number := self._number(value)) is not None and self._name(str(key), describe, most) is not None:
-                        values[str(key)] = number
-                        if not math.isfinite(number):
-                            self.nonfinite[str(key)] += 1
+            values = self._values(data, describe, most)
+            values |= self._values(hooks.on_scalars(MappingProxyType(values), step), describe, most)
             self._last.update(values)
             return [gauge(semconv.STEP_SNAPSHOT, [({}, step)], time), *self._metrics(values, time)]
 
@@ -57,6 +54,17 @@ class ScalarStore:
                 (semconv.METRIC_CLASHES, [({}, self.clashes)] if self.clashes else []),
             ]
             return metrics + [counter(metric, points, self._start, time) for metric, points in counts if points]
+
+    def _values(self, data: Mapping[Any, Any], describe: Describe, most: int) -> dict[str, float]:
+        values = {}
+        for key, value in data.items():
+            with guard("scalar"):
+                name = str(key)
+                if (number := self._number(value)) is not None and self._name(name, describe, most) is not None:
+                    values[name] = number
+                    if not math.isfinite(number):
+                        self.nonfinite[name] += 1
+        return values
 
     def _number(self, value: Any) -> float | None:
         number = to_number(value)
