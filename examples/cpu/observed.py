@@ -112,8 +112,9 @@ def _timers(capture: Capture, log: list[tuple[int, dict]]) -> list[str]:
         for key, seconds in data.items():
             if key.startswith("timing_s/"):
                 phase = key.removeprefix("timing_s/")
-                if phase.startswith("agent_loop/"):
-                    continue  # what the legacy trainer files there was measured in other processes, or is no time
+                # The first were measured in other processes, or are no times; the second ran during the step before.
+                if phase.startswith("agent_loop/") or phase == "generate_async":
+                    continue
                 measured = spent[trace.get(step, "")][phase]
                 if abs(measured - seconds) > max(0.1 * seconds, 0.05):
                     wrong.append(f"step {step}: {phase} has spans of {measured:.3f} s, verl timed {seconds:.3f} s")

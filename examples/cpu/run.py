@@ -55,6 +55,8 @@ class Run:
     """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (a launcher of one's own), `off`."""
     module: str = "verl.trainer.main_ppo"
     """What is run, as `python -m` would; `SFT` as torchrun would, on two ranks."""
+    address: str | None = None
+    """Of a Ray cluster that is up already; else the run starts one of its own."""
     environment: dict[str, str] = field(default_factory=dict)
     overrides: tuple[str, ...] = ()
     logs: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="verl-otel-run-")))
@@ -128,7 +130,8 @@ class Running:
         for name in ("no_proxy", "NO_PROXY"):
             kept[name] = ",".join(filter(None, (kept.get(name), NO_PROXY)))
         name, value = self._mark.split("=")
-        files = {"VERL_FILE_LOGGER_PATH": str(self._run.metrics), "TMPDIR": str(self._short)}
+        address = {"RAY_ADDRESS": self._run.address} if self._run.address else {}
+        files = {**address, "VERL_FILE_LOGGER_PATH": str(self._run.metrics), "TMPDIR": str(self._short)}
         path = os.pathsep.join((str(Path(sys.prefix) / "bin"), kept.get("PATH", os.defpath)))
         return {**kept, **BRIDGES, **QUIET, **files, "PATH": path, **self._run.environment, name: value} | (
             {"VERL_OTEL_ENABLED": "true"} if self._run.door == "plugin" else {}
@@ -164,8 +167,19 @@ def arguments(run: Run, ray_folder: Path) -> list[str]:
         trainer.default_local_dir={run.logs}/checkpoints
         hydra.run.dir={run.logs}/hydra
     """
-    own = _sft() if run.module.startswith(SFT) else _ppo(ray_folder)
+    own = _sft() if run.module.startswith(SFT) else _ppo() + ("" if run.address else _ray(ray_folder))
     return [*common.split(), *own.split(), *run.overrides]
+
+
+def _ray(folder: Path) -> str:
+    return f"""
+        ray_kwargs.ray_init.num_cpus=64
+        +ray_kwargs.ray_init.num_gpus=2
+        +ray_kwargs.ray_init._node_ip_address=127.0.0.1
+        +ray_kwargs.ray_init.object_store_memory=1000000000
+        +ray_kwargs.ray_init.include_dashboard=False
+        +ray_kwargs.ray_init._temp_dir={folder}/r
+    """
 
 
 def _sft() -> str:
@@ -186,7 +200,7 @@ def _sft() -> str:
     """
 
 
-def _ppo(ray_folder: Path) -> str:
+def _ppo() -> str:
     """The smallest GRPO that trains, rolls out, rewards and validates."""
     return f"""
         algorithm.adv_estimator=grpo
@@ -227,11 +241,5 @@ def _ppo(ray_folder: Path) -> str:
         reward.custom_reward_function.path={HERE}/kit/reward.py
         reward.custom_reward_function.name=compute_score
         trainer.val_before_train=True
-        ray_kwargs.ray_init.num_cpus=16
-        +ray_kwargs.ray_init.num_gpus=1
-        +ray_kwargs.ray_init._node_ip_address=127.0.0.1
-        +ray_kwargs.ray_init.object_store_memory=1000000000
-        +ray_kwargs.ray_init.include_dashboard=False
-        +ray_kwargs.ray_init._temp_dir={ray_folder}/r
         transfer_queue.backend.SimpleStorage.num_data_storage_units=1
     """

@@ -69,7 +69,9 @@ RUN_PROJECT: Final = _attribute("verl.run.project", str, "Project the run belong
 RUN_EXPERIMENT: Final = _attribute("verl.run.experiment", str, "The experiment's name.")
 RUN_ALGORITHM: Final = _attribute("verl.run.algorithm", str, "Algorithm, by its advantage estimator.")
 RUN_MODEL: Final = _attribute("verl.run.model", str, "Path of the model that is trained.")
-RUN_TRAINER: Final = _attribute("verl.run.trainer", str, "Kind of the trainer: v1/<mode>, or legacy.")
+RUN_TRAINER: Final = _attribute(
+    "verl.run.trainer", str, "Kind of the trainer: v1/<mode>, legacy, one_step_off, fully_async or sft."
+)
 RUN_ENGINE: Final = _attribute("verl.run.engine", str, "Engine of the rollouts.")
 RUN_OUTCOME: Final = _attribute("verl.run.outcome", str, "finished, failed or interrupted.")
 RUN_ENDED_IN: Final = _attribute(

@@ -34,7 +34,8 @@ def observe(folder, door, steps, environment=(), overrides=(), receive=True, mod
     capture = folder / "capture.otlp"
     with Receiver(capture) as receiver:
         sent = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
-        run = Run(steps, door, module, {**(sent if receive else {}), **dict(environment)}, tuple(overrides), folder)
+        environment = {**(sent if receive else {}), **dict(environment)}
+        run = Run(steps, door, module, environment=environment, overrides=tuple(overrides), logs=folder)
         with Running(run) as running:
             code = running.process.wait(600)
             ended = time.time()

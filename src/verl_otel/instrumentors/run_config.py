@@ -64,9 +64,13 @@ def read_resume_folder(config: Any) -> Path | None:
 
 
 def _read_trainer(config: Mapping[str, Any]) -> str:
-    if _get(config, "trainer.use_v1") is True:
-        return f"v1/{_get(config, 'trainer.v1.trainer_mode')}"
-    return "legacy" if "actor_rollout_ref" in config else ""
+    if "async_training" in config:
+        return "fully_async"
+    if "actor_rollout_ref" not in config:
+        return "sft" if "engine" in config else ""
+    if "rollout" in config:  # a pool of its own for rollouts; the V1 switches beside it are not read
+        return "one_step_off"
+    return f"v1/{_get(config, 'trainer.v1.trainer_mode')}" if _get(config, "trainer.use_v1") is True else "legacy"
 
 
 def _read_profiler(config: Mapping[str, Any]) -> ProfilerPlan | None:

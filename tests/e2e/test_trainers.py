@@ -1,0 +1,82 @@
+"""Every trainer of verl's, run for real on a CPU: steps, phases, worker calls and scalars are all told, none lost.
+
+Those marked `long` run in `make test-all` alone.
+"""
+
+import pytest
+from observed import lost, problems
+
+from e2e.conftest import observe
+from e2e.trainers import TRAINERS, older
+from verl_otel import semconv
+
+pytestmark = pytest.mark.verl
+
+LONG = ("colocate_async", "one_step_off")
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(one, marks=pytest.mark.long) if one in LONG else one for one in TRAINERS]
+)
+def trained(request, tmp_path_factory):
+    """(trainer, its finished run of two steps)."""
+    trainer = TRAINERS[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    return trainer, observe(folder, "auto", 2, trainer.environment, trainer.overrides, module=trainer.module)
+
+
+@pytest.fixture(scope="module", params=[pytest.param("0.9.0", marks=pytest.mark.long)])
+def trained_by_older(request, tmp_path_factory):
+    """(version, a run of two steps by an older verl)."""
+    return request.param, observe(tmp_path_factory.mktemp("older"), "auto", 2, older(request.param))
+
+
+def spans_named(run, prefix):
+    return {one.name.removeprefix(prefix) for one in run.capture.spans if one.name.startswith(prefix)}
+
+
+def test_everything_verl_logged_and_timed_is_there_and_nothing_is_lost(trained, record_property):
+    trainer, run = trained
+    assert run.code == 0, run.output[-3000:]
+    assert problems(run.capture, run.log, asynchronous=trainer.asynchronous) == []
+    record_property("spans", len(run.capture.spans))
+    record_property("points", len(run.capture.points))
+    record_property("lost", lost(run.capture))
+
+
+def test_the_run_says_which_trainer_it_is(trained):
+    trainer, run = trained
+    infos = [one for one in run.capture.points if one.metric == semconv.RUN_INFO.name]
+    assert {one.attributes[semconv.RUN_TRAINER] for one in infos} == {trainer.kind}
+    (end,) = (one for one in run.capture.events if one.name == semconv.EVENT_RUN_END and one.attributes)
+    assert end.attributes[semconv.RUN_OUTCOME] == "finished"
+
+
+def test_its_roots_phases_and_worker_calls_are_there(trained):
+    trainer, run = trained
+    assert set(trainer.roots) <= {one.name for one in run.capture.spans if not one.parent}
+    assert set(trainer.phases) <= spans_named(run, semconv.SPAN_PHASE)
+    assert set(trainer.workers) <= spans_named(run, semconv.SPAN_WORKER)
+    calls = [one for one in run.capture.spans if one.name == semconv.SPAN_WORKER + trainer.workers[0]]
+    assert {one.attributes[semconv.RANK] for one in calls} == set(range(trainer.ranks))
+
+
+def test_worker_calls_of_a_step_are_in_its_trace(trained):
+    trainer, run = trained
+    traces = {one.trace for one in run.capture.spans if one.name == semconv.SPAN_STEP}
+    calls = [one for one in run.capture.spans if one.name == semconv.SPAN_WORKER + trainer.workers[0]]
+    assert calls
+    assert {one.trace for one in calls} <= traces
+
+
+def test_all_processes_are_of_one_run(trained):
+    _, run = trained
+    assert len({one.resource.get(semconv.RUN_ID) for one in run.capture.spans}) == 1
+
+
+def test_an_older_verl_is_observed_as_the_current_one(trained_by_older):
+    version, run = trained_by_older
+    assert run.code == 0, run.output[-3000:]
+    assert problems(run.capture, run.log) == []
+    infos = [one for one in run.capture.points if one.metric == semconv.RUN_INFO.name]
+    assert {one.attributes["verl.run.version.verl"] for one in infos} == {version}
