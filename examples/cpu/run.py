@@ -125,6 +125,15 @@ class Running:
                     found.append(int(path.parent.name))
         return found
 
+    def named(self, title: str) -> list[int]:
+        """Those of them whose title, as Ray sets it, begins so: `ray::WorkerDict`."""
+        found = []
+        for pid in self.processes():
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(title.encode()):
+                    found.append(pid)
+        return found
+
     def _environment(self) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(DROPPED)}
         for name in ("no_proxy", "NO_PROXY"):

@@ -5,9 +5,10 @@ mistakes they report late, or never. A bad value is named once and its default i
 training.
 """
 
+import contextlib
 import difflib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
@@ -164,9 +165,26 @@ def peek(name: str) -> Any:
 _INTERNAL: Final = {f"{PREFIX}ROLE", f"{PREFIX}ATTEMPT"}
 
 _warned: set[str] = set()
+_collected: list[str] | None = None
+
+
+@contextlib.contextmanager
+def collect_complaints() -> Iterator[list[str]]:
+    """What `Settings.read` complains of meanwhile, in a list instead of the log."""
+    global _collected
+    before = _collected
+    found: list[str] = []
+    _collected = found
+    try:
+        yield found
+    finally:
+        _collected = before
 
 
 def _warn_once(message: str) -> None:
+    if _collected is not None:
+        _collected.append(message)
+        return
     # Workers inherit the environment: what is wrong with it is the driver's to say, once.
     if message in _warned or os.environ.get(PREFIX + "ROLE") == "worker":
         return

@@ -3,11 +3,10 @@
 import sys
 from pathlib import Path
 
-from packaging.version import Version
-
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-from wheels import VERSIONS, find, parameters, tree
+from wheels import VERSIONS, unpacked
 
+from verl_otel.doctor.hook_points import state
 from verl_otel.door import INSTRUMENTORS
 from verl_otel.instrumentors.base import Target
 
@@ -30,21 +29,6 @@ tests on the real Ray.
 """
 
 
-def state(version: str, target: Target) -> str:
-    """What a release has at a hook point."""
-    if tree(version, target.module) is None:
-        return "no module"
-    if (function := find(version, target.module, target.attribute)) is None:
-        return "absent"
-    return "there" if set(target.reads) <= parameters(function) else "changed"
-
-
-def expected(version: str, target: Target) -> bool:
-    """Whether the table says that a release has the hook point."""
-    here = Version(version)
-    return here >= Version(target.since) and (target.until is None or here <= Version(target.until))
-
-
 def targets() -> list[tuple[str, Target]]:
     """Every target in verl, with its instrumentor's name."""
     return [(kind.name, one) for kind in INSTRUMENTORS for one in kind.targets if one.module.startswith("verl.")]
@@ -54,7 +38,7 @@ def render() -> str:
     """The document."""
     lines = [HEAD, f"| instrumentor | hook point | {' | '.join(VERSIONS)} |", f"|---|---|{'---|' * len(VERSIONS)}"]
     for name, target in targets():
-        states = " | ".join(state(version, target) for version in VERSIONS)
+        states = " | ".join(state(unpacked(version), target) for version in VERSIONS)
         lines.append(f"| {name} | `{target.module}.{target.attribute}` | {states} |")
     return "\n".join(lines) + "\n"
 

@@ -4,15 +4,16 @@ import ast
 
 import pytest
 
-from contract.compatibility import DOCUMENT, expected, render, state, targets
-from contract.wheels import VERSIONS, find, tree
+from contract.compatibility import DOCUMENT, render, targets
+from contract.wheels import VERSIONS, unpacked
+from verl_otel.doctor.hook_points import expected, find, state, tree
 from verl_otel.instrumentors import workers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("name", "target"), targets(), ids=lambda one: getattr(one, "attribute", one))
 def test_hook_point(version, name, target):
-    found = state(version, target)
+    found = state(unpacked(version), target)
     if expected(version, target):
         assert found == "there", f"{name} needs {target.module}.{target.attribute} in verl {version}"
     else:
@@ -21,7 +22,7 @@ def test_hook_point(version, name, target):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_mark_of_registered_methods_is_what_the_workers_look_for(version):
-    module = tree(version, "verl.single_controller.base.decorator")
+    module = tree(unpacked(version), "verl.single_controller.base.decorator")
     marks = [
         node.value.value
         for node in module.body
@@ -36,7 +37,7 @@ def test_worker_modules_register_methods(version):
     registered = [
         node.name
         for module in workers._MODULES
-        if (found := tree(version, module)) is not None
+        if (found := tree(unpacked(version), module)) is not None
         for node in ast.walk(found)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and any("register" in ast.dump(decorator) for decorator in node.decorator_list)
@@ -48,10 +49,12 @@ def test_worker_modules_register_methods(version):
 def test_every_timer_ends_in_the_one_that_is_replaced(version):
     """nvtx's and mstx's timers import `_timer` inside, so replacing it reaches them however they were imported."""
     for module in ("nvtx_profile", "mstx_profile"):
-        function = find(version, f"verl.utils.profiler.{module}", "marked_timer")
+        function = find(tree(unpacked(version), f"verl.utils.profiler.{module}"), "marked_timer")
         imports = [node for node in ast.walk(function) if isinstance(node, ast.ImportFrom)]
         at_top = [
-            node for node in tree(version, f"verl.utils.profiler.{module}").body if isinstance(node, ast.ImportFrom)
+            node
+            for node in tree(unpacked(version), f"verl.utils.profiler.{module}").body
+            if isinstance(node, ast.ImportFrom)
         ]
         assert any(alias.name == "_timer" for node in imports for alias in node.names)
         assert not any(alias.name == "_timer" for node in at_top for alias in node.names)
@@ -59,7 +62,7 @@ def test_every_timer_ends_in_the_one_that_is_replaced(version):
 
 @pytest.mark.parametrize("version", ["0.9.0", "0.9.1"])
 def test_verl_loads_its_plugins_by_the_group_we_are_in(version):
-    source = ast.unparse(tree(version, "verl"))
+    source = ast.unparse(tree(unpacked(version), "verl"))
     assert "verl.plugins" in source
 
 

@@ -28,8 +28,17 @@ class Observed:
     ending: float
 
 
-def observe(folder, door, steps, environment=(), overrides=(), receive=True, module="verl.trainer.main_ppo"):
-    """Run verl for real and read what came of it."""
+def observe(
+    folder,
+    door,
+    steps,
+    environment=(),
+    overrides=(),
+    receive=True,
+    module="verl.trainer.main_ppo",
+    meanwhile=lambda running, receiver: None,
+):
+    """Run verl for real and read what came of it. `meanwhile` is called while it runs, to disturb it."""
     folder.mkdir(parents=True, exist_ok=True)
     capture = folder / "capture.otlp"
     with Receiver(capture) as receiver:
@@ -37,6 +46,7 @@ def observe(folder, door, steps, environment=(), overrides=(), receive=True, mod
         environment = {**(sent if receive else {}), **dict(environment)}
         run = Run(steps, door, module, environment=environment, overrides=tuple(overrides), logs=folder)
         with Running(run) as running:
+            meanwhile(running, receiver)
             code = running.process.wait(600)
             ended = time.time()
             # Ray's workers outlive a driver by seconds, without us too.
@@ -48,6 +58,15 @@ def observe(folder, door, steps, environment=(), overrides=(), receive=True, mod
         assert run.metrics.exists(), output[-3000:]
         ending = ended - run.metrics.stat().st_mtime
     return Observed(code, output, read_log(run.metrics), Capture.read(capture), ending)
+
+
+def wait_for(condition, what, seconds=300):
+    """Until `condition()` is true; fails with `what` was awaited."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} didn't come"
+        time.sleep(0.2)
+    return found
 
 
 @pytest.fixture(scope="session")

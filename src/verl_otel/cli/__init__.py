@@ -1,0 +1,15 @@
+"""The command `verl-otel`; its libraries are in the extra `cli`, so that training images need none of them."""
+
+import sys
+
+
+def main() -> None:
+    """Entry point of the command."""
+    try:
+        import click  # noqa: F401
+        import rich  # noqa: F401
+    except ImportError as error:
+        sys.exit(f"verl-otel's command needs {error.name}: pip install 'verl-otel[cli]'")
+    from verl_otel.cli.commands import commands
+
+    commands()
