@@ -76,7 +76,7 @@ class Running:
     """A run in progress; leaving the context ends what is left of it."""
 
     def __init__(self, run: Run) -> None:
-        self._run = run
+        self.run = run
         # Ray puts sockets below its folder, and a socket's path may have 107 bytes, whatever the checkout's has.
         self._short = Path(tempfile.mkdtemp(prefix="vo-", dir="/tmp"))
         self._mark = f"EXAMPLE_RUN={secrets.token_hex(8)}"
@@ -139,11 +139,11 @@ class Running:
         for name in ("no_proxy", "NO_PROXY"):
             kept[name] = ",".join(filter(None, (kept.get(name), NO_PROXY)))
         name, value = self._mark.split("=")
-        address = {"RAY_ADDRESS": self._run.address} if self._run.address else {}
-        files = {**address, "VERL_FILE_LOGGER_PATH": str(self._run.metrics), "TMPDIR": str(self._short)}
+        address = {"RAY_ADDRESS": self.run.address} if self.run.address else {}
+        files = {**address, "VERL_FILE_LOGGER_PATH": str(self.run.metrics), "TMPDIR": str(self._short)}
         path = os.pathsep.join((str(Path(sys.prefix) / "bin"), kept.get("PATH", os.defpath)))
-        return {**kept, **BRIDGES, **QUIET, **files, "PATH": path, **self._run.environment, name: value} | (
-            {"VERL_OTEL_ENABLED": "true"} if self._run.door == "plugin" else {}
+        return {**kept, **BRIDGES, **QUIET, **files, "PATH": path, **self.run.environment, name: value} | (
+            {"VERL_OTEL_ENABLED": "true"} if self.run.door == "plugin" else {}
         )
 
 

@@ -37,8 +37,12 @@ def observe(
     receive=True,
     module="verl.trainer.main_ppo",
     meanwhile=lambda running, receiver: None,
+    complete=True,
 ):
-    """Run verl for real and read what came of it. `meanwhile` is called while it runs, to disturb it."""
+    """Run verl for real and read what came of it.
+
+    `meanwhile` is called while it runs, to disturb it. `complete`: verl must have logged something.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     capture = folder / "capture.otlp"
     with Receiver(capture) as receiver:
@@ -55,9 +59,9 @@ def observe(
                 time.sleep(0.2)
             assert left == [], "something of the run is still alive"
         output = run.output.read_text(errors="replace")
-        assert run.metrics.exists(), output[-3000:]
-        ending = ended - run.metrics.stat().st_mtime
-    return Observed(code, output, read_log(run.metrics), Capture.read(capture), ending)
+        assert run.metrics.exists() or not complete, output[-3000:]
+        log, last = (read_log(run.metrics), run.metrics.stat().st_mtime) if run.metrics.exists() else ([], ended)
+    return Observed(code, output, log, Capture.read(capture), ended - last)
 
 
 def wait_for(condition, what, seconds=300):

@@ -11,7 +11,6 @@ import math
 import random
 import sys
 import warnings
-from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -24,8 +23,6 @@ torch = pytest.importorskip("torch")
 import verl_otel  # noqa: E402
 from otlp_server import HttpSink  # noqa: E402
 from verl_otel import runtime  # noqa: E402
-from verl_otel.guard import failures  # noqa: E402
-from verl_otel.telemetry import scalars  # noqa: E402
 
 VALUES = 100_000
 PAIRS = 100  # in one call
@@ -70,11 +67,46 @@ class Refusing:
         raise RuntimeError(name)
 
 
-ERRORS = (ValueError, TypeError, AttributeError, ZeroDivisionError, KeyError, StopIteration, RecursionError, MemoryError)
+ERRORS = (
+    ValueError,
+    TypeError,
+    AttributeError,
+    ZeroDivisionError,
+    KeyError,
+    StopIteration,
+    RecursionError,
+    MemoryError,
+)
 ERRORS += (UnicodeDecodeError, OurOwnError)
 BASES = (object, object, int, float, str, dict, list, tuple, collections.OrderedDict, decimal.Decimal, torch.Tensor)
-TRAPS = """__float__ __int__ __index__ __bool__ __str__ __repr__ __format__ __eq__ __ne__ __lt__ __gt__ __len__ __iter__
-    __contains__ __getitem__ __array__ __class__ __getattr__ __hash__ numel size item shape dtype ndim tolist""".split()
+TRAPS = [
+    "__float__",
+    "__int__",
+    "__index__",
+    "__bool__",
+    "__str__",
+    "__repr__",
+    "__format__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__gt__",
+    "__len__",
+    "__iter__",
+    "__contains__",
+    "__getitem__",
+    "__array__",
+    "__class__",
+    "__getattr__",
+    "__hash__",
+    "numel",
+    "size",
+    "item",
+    "shape",
+    "dtype",
+    "ndim",
+    "tolist",
+]
 LIES = (None, 1, 0, -1, "1", 1.5, math.nan, (), [1], lambda *_: 1, lambda *_: "one", lambda *_: [1.0], 10**400)
 
 
@@ -101,7 +133,9 @@ def typed_numbers():
     """(value, float) of every NumPy and torch type that holds a number, 0-d and of one element."""
     for kind in {np.dtype(code).type for code in np.typecodes["AllInteger"] + "efd?"}:
         for number in (0, 1):
-            yield from ((one, float(number)) for one in (kind(number), np.array(number, kind), np.array([[number]], kind)))
+            yield from (
+                (one, float(number)) for one in (kind(number), np.array(number, kind), np.array([[number]], kind))
+            )
     for kind in {one for one in vars(torch).values() if isinstance(one, torch.dtype) and not one.is_complex}:
         for shape in ((), (1,), (1, 1, 1)):
             try:
@@ -123,23 +157,115 @@ def odd_values():
     for _ in range(100_000):
         deep = [deep]
     yield from (itself, deep, [itself, itself], {"a": {"b": [1, {}]}}, {1, 2}, frozenset(), [], (), {}, [[]], range(1))
-    yield from (None, "", "1.0", "\ud800", "\0", "\u202eabc", "\U0001f525", LARGE, b"", b"\xff", bytearray(1), memoryview(b"a"))
+    yield from (
+        None,
+        "",
+        "1.0",
+        "\ud800",
+        "\0",
+        "\u202eabc",
+        "\U0001f525",
+        LARGE,
+        b"",
+        b"\xff",
+        bytearray(1),
+        memoryview(b"a"),
+    )
     yield from (decimal.Decimal("sNaN"), decimal.Decimal(1), fractions.Fraction(1, 3), 1j, NotImplemented, Ellipsis)
-    yield from (object(), object, int, Colour.RED, Colour, Point(), Point, sys, builtins, len, lambda: 1, ValueError("x"))
+    yield from (
+        object(),
+        object,
+        int,
+        Colour.RED,
+        Colour,
+        Point(),
+        Point,
+        sys,
+        builtins,
+        len,
+        lambda: 1,
+        ValueError("x"),
+    )
     yield from (Anything(), Refusing(), type("", (), {})(), collections.Counter("ab"), logging.getLogger("x"))
-    yield from (np.array(["a"]), np.array([b"a"]), np.array([]), np.arange(3), np.array([None]), np.array([1, "a"], object))
-    yield from (np.array([itself, 1], object)[:1], np.zeros(1, "i4,f4"), np.zeros(1, "V8"), np.ma.masked, np.str_("1"), np.void(b"1"))
+    yield from (
+        np.array(["a"]),
+        np.array([b"a"]),
+        np.array([]),
+        np.arange(3),
+        np.array([None]),
+        np.array([1, "a"], object),
+    )
+    yield from (
+        np.array([itself, 1], object)[:1],
+        np.zeros(1, "i4,f4"),
+        np.zeros(1, "V8"),
+        np.ma.masked,
+        np.str_("1"),
+        np.void(b"1"),
+    )
     yield from (np.array(1, kind) for kind in "FDG")
-    yield from (np.longdouble(1), np.datetime64("2020"), np.datetime64(1, "ns"), np.timedelta64(3, "s"), np.datetime64("NaT"))
+    yield from (
+        np.longdouble(1),
+        np.datetime64("2020"),
+        np.datetime64(1, "ns"),
+        np.timedelta64(3, "s"),
+        np.datetime64("NaT"),
+    )
     ones = torch.ones(1)
     yield from (torch.ones(3), torch.ones(0), torch.ones(1, dtype=torch.complex64), torch.ones(1, device="meta"))
-    yield from (ones.to_sparse(), ones[None].to_sparse_csr(), torch.nested.nested_tensor([ones]), torch.Size([1]), torch.float32)
-    yield from (torch.nested.nested_tensor([ones, torch.ones(2)]), torch.quantize_per_tensor(ones, 0.5, 0, torch.quint8))
+    yield from (
+        ones.to_sparse(),
+        ones[None].to_sparse_csr(),
+        torch.nested.nested_tensor([ones]),
+        torch.Size([1]),
+        torch.float32,
+    )
+    yield from (
+        torch.nested.nested_tensor([ones, torch.ones(2)]),
+        torch.quantize_per_tensor(ones, 0.5, 0, torch.quint8),
+    )
 
 
-KEYS = (None, True, math.nan, 1.5, (), (1, ("a",)), b"k", Colour.RED, int, len, np.float32(2), np.str_("n"), frozenset({1}))
-TEXTS = ("", "/", "//a//", ".", "a b", "A/mean", "perf/x_gb", "timing_s/", "timing_s/agent_loop/x/mean", "val-core/a/b/c/mean@1")
-TEXTS += ("step", "phase/x", "\0", "\n", "\u202e", "\U0001f525", "İ", "%s", "{}", "val-core/" + "a/" * 2000, "verl.step.snapshot")
+KEYS = (
+    None,
+    True,
+    math.nan,
+    1.5,
+    (),
+    (1, ("a",)),
+    b"k",
+    Colour.RED,
+    int,
+    len,
+    np.float32(2),
+    np.str_("n"),
+    frozenset({1}),
+)
+TEXTS = (
+    "",
+    "/",
+    "//a//",
+    ".",
+    "a b",
+    "A/mean",
+    "perf/x_gb",
+    "timing_s/",
+    "timing_s/agent_loop/x/mean",
+    "val-core/a/b/c/mean@1",
+)
+TEXTS += (
+    "step",
+    "phase/x",
+    "\0",
+    "\n",
+    "\u202e",
+    "\U0001f525",
+    "İ",
+    "%s",
+    "{}",
+    "val-core/" + "a/" * 2000,
+    "verl.step.snapshot",
+)
 
 
 def a_key(rng, number):
@@ -150,10 +276,16 @@ def a_key(rng, number):
     if kind == 1:
         return rng.choice((number, -number, float(number), (number,), 10**5000 + number))
     if kind == 2:  # one that its dict holds already may turn hostile
-        return type("Key", (), {name: raising(rng.choice(ERRORS)) for name in ("__str__", "__repr__", "__eq__")} | HASHED)()
+        return type(
+            "Key", (), {name: raising(rng.choice(ERRORS)) for name in ("__str__", "__repr__", "__eq__")} | HASHED
+        )()
     if kind == 3:
-        return type("Text", (str,), {"__eq__": raising(ValueError), "__str__": lambda self: self} | HASHED)(f"text {number}")
-    text = "".join(chr(rng.choice((rng.randrange(1, 0xD800), rng.randrange(0xE000, 0x110000)))) for _ in range(rng.randrange(9)))
+        return type("Text", (str,), {"__eq__": raising(ValueError), "__str__": lambda self: self} | HASHED)(
+            f"text {number}"
+        )
+    text = "".join(
+        chr(rng.choice((rng.randrange(1, 0xD800), rng.randrange(0xE000, 0x110000)))) for _ in range(rng.randrange(9))
+    )
     return f"{rng.choice(TEXTS)}{text}{number}"
 
 
@@ -195,11 +327,16 @@ def received(sink):
     for found in (metrics(body) for path, body in list(sink.accepted) if path == "/v1/metrics"):
         if mark := found.pop("verl.step.snapshot", None):
             points = [(one.attributes, one.as_double) for points in found.values() for one in points]
-            keyed = {one.value.string_value: value for all_, value in points for one in all_ if one.key == "verl.metric.key"}
+            keyed = {
+                one.value.string_value: value for all_, value in points for one in all_ if one.key == "verl.metric.key"
+            }
             steps.append((mark[0].as_double, keyed, len(points)))
         else:
             counted |= {
-                name: {point.attributes[0].value.string_value if point.attributes else "": point.as_double for point in points}
+                name: {
+                    point.attributes[0].value.string_value if point.attributes else "": point.as_double
+                    for point in points
+                }
                 for name, points in found.items()
                 if name.startswith(("verl.metric.", "verl.telemetry."))
             }

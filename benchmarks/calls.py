@@ -1,0 +1,34 @@
+"""The calls in the training thread against the bare SDK's: a step's scalars, the span of a phase, the span of a worker.
+
+Measured is the wall time of the calling thread: what our wrapper adds to verl's own call, against the SDK's calls that
+would record the same data by hand. After each batch both sides export what they hold, untimed, so that no thread works
+for one side while the other is timed. What those threads cost is in `growth` (CPU of the gatherer) and `real`.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from benchmarks.children import Child
+from benchmarks.measuring import Row, compare
+from benchmarks.sides.calls import KEYS
+from benchmarks.telling import Tell
+
+PAIRS: Final = 150
+
+
+def measure(tell: Tell) -> Iterator[Row]:
+    """Rows of the benchmark `calls`."""
+    with Child("benchmarks.sides.sink") as sink, Child("benchmarks.sides.calls", sink.ask("endpoint")) as child:
+        times: dict[str, list[float]] = {}
+        names = ("log", "bare_log", "phase", "bare_span", "worker", "bare_span_and_duration")
+        for number in range(PAIRS):
+            tell(number, PAIRS)
+            # Neither side always comes second.
+            for name in names if number % 2 else reversed(names):
+                sizes = {"keys": KEYS, "calls": 20} if name == "log" else {}
+                times.setdefault(name, []).append(child.ask(name, **sizes))
+    bare, by_hand = times["bare_span"], times["bare_span_and_duration"]
+    yield compare("calls", f"Tracking.log of {KEYS} scalars / SDK gauges", times["log"], times["bare_log"], budget=1.2)
+    yield compare("calls", "phase (marked_timer) / SDK span", times["phase"], bare, budget=1.3)
+    yield compare("calls", "worker method / SDK span", times["worker"], bare, budget=1.3)
+    yield compare("calls", "phase / SDK span and histogram", times["phase"], by_hand)
