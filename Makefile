@@ -8,11 +8,12 @@ ANY_PYTHON := $(shell for one in $(PYTHON) python3.11 python3.12 python3 python;
 VENV := $(abspath $(or $(VERL_OTEL_VENV),$(CURDIR)/.venv))
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo test test-all lint compatibility reference python
+.PHONY: help demo test test-all lint bench compatibility reference python
 help:
 	@echo "make demo           train 3 steps with verl, Ray and vLLM on this machine's CPU, observed (6 minutes from nothing)"
 	@echo "make test           unit, contract, integration and end-to-end tests (20 minutes from nothing)"
-	@echo "make test-all       what takes longer, too"
+	@echo "make test-all       what takes longer, too, and docs/test-results.md (an hour more)"
+	@echo "make bench          the budgets, as ratios measured here"
 	@echo "make lint           ruff and mypy"
 	@echo "make compatibility  write docs/compatibility.md from verl's wheels"
 	@echo "make reference      write docs/reference.md and docs/configuration.md from the code"
@@ -27,10 +28,15 @@ demo: python
 test: python
 	@$(ANY_PYTHON) examples/cpu/install.py --tests
 	@$(RUN) tests/matrix.py
-	@$(RUN) -m pytest tests
+	@$(RUN) -m pytest tests -m "not long" --junitxml=.work/test.xml
 
-# Nothing takes so long yet that it isn't in `make test`.
 test-all: test
+	@$(RUN) -m pytest tests -m long --junitxml=.work/test-all.xml; code=$$?; \
+		$(RUN) tests/results.py .work/test.xml .work/test-all.xml; exit $$code
+
+bench: python
+	@$(ANY_PYTHON) examples/cpu/install.py --tests
+	@$(RUN) -m benchmarks
 
 lint: python
 	@$(ANY_PYTHON) examples/cpu/install.py --tests
