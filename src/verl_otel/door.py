@@ -15,6 +15,7 @@ from verl_otel.instrumentors.sft import SftInstrumentor
 from verl_otel.instrumentors.timers import TimersInstrumentor
 from verl_otel.instrumentors.tracking import TrackingInstrumentor
 from verl_otel.instrumentors.trainers import TrainersInstrumentor
+from verl_otel.instrumentors.user_spans import UserSpansInstrumentor
 from verl_otel.instrumentors.workers import WorkersInstrumentor
 from verl_otel.ray import reach
 from verl_otel.settings import PREFIX, export
@@ -30,6 +31,7 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     WorkersInstrumentor,
     ProfilerInstrumentor,
     RolloutsInstrumentor,
+    UserSpansInstrumentor,
 )
 
 

@@ -15,6 +15,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.semconv._incubating.attributes import host_attributes, process_attributes, service_attributes
+from opentelemetry.trace import Tracer
 
 from verl_otel import semconv
 from verl_otel.delivery.destinations import check_sampler, export_interval, read_destinations
@@ -57,6 +58,10 @@ class Runtime:
         self.tracer = self._tracers.get_tracer(*scope, schema_url=semconv.SCHEMA_URL)
         self.meter = self._meters.get_meter(*scope, schema_url=semconv.SCHEMA_URL)
         self.event_logger: Any = self._loggers.get_logger(*scope, schema_url=semconv.SCHEMA_URL)
+
+    def tracer_for(self, name: str, version: str | None, schema_url: str | None) -> Tracer:
+        """A tracer for a scope of someone else's, delivered with ours."""
+        return self._tracers.get_tracer(name, version, schema_url=schema_url)
 
     def start(self) -> None:
         """Start delivery."""

@@ -4,23 +4,17 @@ import os
 import signal
 import socket
 import time
-from pathlib import Path
 
 import pytest
 from observed import lost, problems
 
 from e2e.conftest import observe, wait_for
+from e2e.trainers import reward
 from verl_otel import semconv
 from verl_otel.local.capture import Capture
 from verl_otel.local.receiver import Receiver
 
 pytestmark = pytest.mark.verl
-
-REWARDS = Path(__file__).parent / "rewards.py"
-
-
-def reward(name):
-    return (f"reward.custom_reward_function.path={REWARDS}", f"reward.custom_reward_function.name={name}")
 
 
 def logged(running, step):

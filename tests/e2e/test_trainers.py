@@ -69,6 +69,18 @@ def test_worker_calls_of_a_step_are_in_its_trace(trained):
     assert {one.trace for one in calls} <= traces
 
 
+def test_a_users_own_spans_are_in_the_trajectorys_trace(trained):
+    trainer, run = trained
+    if not trainer.user_spans:
+        pytest.skip("nothing of a user's makes spans in this run")
+    trajectories = {one.trace for one in run.capture.spans if one.name.startswith(semconv.SPAN_AGENT)}
+    for name in trainer.user_spans:
+        mine = [one for one in run.capture.spans if one.name == name]
+        assert mine
+        assert all(one.parent and one.scope == "user" and one.attributes["length"] >= 0 for one in mine)
+        assert {one.trace for one in mine} <= trajectories
+
+
 def test_all_processes_are_of_one_run(trained):
     _, run = trained
     assert len({one.resource.get(semconv.RUN_ID) for one in run.capture.spans}) == 1

@@ -1,6 +1,7 @@
 """verl's trainers as they run on a CPU: program, overrides, and what its log and spans are checked by."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from run import KIT, SFT
 
@@ -13,6 +14,14 @@ APART = (
 )
 POOLS = ("actor_rollout_ref.hybrid_engine=False", "rollout.nnodes=1", "rollout.n_gpus_per_node=1")
 EXPERIMENTAL = "verl.experimental"
+
+
+REWARDS = Path(__file__).parent / "rewards.py"
+
+
+def reward(name: str) -> tuple[str, str]:
+    """A reward function of `rewards.py`."""
+    return f"reward.custom_reward_function.path={REWARDS}", f"reward.custom_reward_function.name={name}"
 
 
 @dataclass(frozen=True)
@@ -28,6 +37,7 @@ class Trainer:
     phases: tuple[str, ...] = ("gen", "adv", "update_actor", "update_weights", "testing")
     workers: tuple[str, ...] = ("update_actor", "update_weights")
     ranks: int = 1
+    user_spans: tuple[str, ...] = ()
 
 
 TRAINERS = {
@@ -43,7 +53,9 @@ TRAINERS = {
             "critic.model.use_remove_padding=False",
             "critic.model.enable_gradient_checkpointing=False",
             "critic.ppo_micro_batch_size_per_gpu=4",
+            *reward("traced"),
         ),
+        user_spans=("my reward",),
         phases=("gen", "old_log_prob", "ref", "values", "adv", "update_critic", "update_actor", "testing"),
         workers=("compute_ref_log_prob", "infer_batch", "train_mini_batch", "update_actor"),
     ),

@@ -1,9 +1,10 @@
 """Which step and phase the code at hand works for: kept in the OTel context, carried to other processes beside it."""
 
+import functools
 import json
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
@@ -38,6 +39,21 @@ def current() -> Scope:
 def within(scope: Scope, parent: Context | None = None) -> Context:
     """A context with `scope`, from `parent` or the current one."""
     return context.set_value(_KEY, scope, parent)
+
+
+def bound(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, running in the context of now wherever it is called: a thread doesn't inherit one."""
+    here = context.get_current()
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        token = context.attach(here)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            context.detach(token)
+
+    return run
 
 
 def root() -> trace.SpanContext:
