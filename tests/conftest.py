@@ -21,10 +21,12 @@ def fresh_globals():
     """Every test starts and ends without a runtime, a run, a trainer, scalars, counted failures or a current span."""
     from verl_otel import runtime, settings
     from verl_otel.guard import failures
+    from verl_otel.ray import reach
     from verl_otel.telemetry import failure, hooks, recording, run, scalars, steps
 
     def reset():
         runtime.stop(flush=False)
+        reach.forget_run_id()
         recording.reset()
         hooks.reset()
         failure.succeeded()

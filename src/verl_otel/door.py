@@ -62,4 +62,5 @@ def uninstrument() -> None:
         if instrumentor.is_instrumented_by_opentelemetry:
             instrumentor.uninstrument()
     runtime.stop()
+    reach.forget_run_id()
     neutrality.release()

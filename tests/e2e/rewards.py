@@ -7,7 +7,7 @@ from opentelemetry import trace
 
 def slow(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
     """Seconds in which a trajectory is in flight."""
-    time.sleep(4)
+    time.sleep(2)
     return {"score": float(len(solution_str))}
 
 

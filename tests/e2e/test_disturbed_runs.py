@@ -88,7 +88,7 @@ def hung(tmp_path_factory):
 
     def disturb(running, receiver):
         wait_for(lambda: logged(running, 1), "step 1")
-        time.sleep(1.5)  # the next step's prompts are with the worker, whose rewards take 4 s
+        time.sleep(1)  # the next step's prompts are with the worker, whose rewards take 2 s
         kill(running, "ray::AgentLoopWorker")
         wait_for(lambda: told_of_stuck(running), "verl.phase.stuck", 120)
         running.process.send_signal(signal.SIGINT)

@@ -154,6 +154,14 @@ def _of_torchrun() -> str | None:
     return None
 
 
+def forget_run_id() -> None:
+    """Take an identity that was made here out of the environment again."""
+    global _made
+    if _made is not None and os.environ.get(_RUN_ID) == _made:
+        del os.environ[_RUN_ID]
+    _made = None
+
+
 def given_run_id() -> str | None:
     """The identity that the user gave, if not this process made it."""
     found = os.environ.get(_RUN_ID)
