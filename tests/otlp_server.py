@@ -5,8 +5,10 @@ it stands for a network that is.
 """
 
 import contextlib
+import select
 import socket
 import ssl
+import struct
 import threading
 import time
 from collections import deque
@@ -42,7 +44,8 @@ class _Sink:
 
 class HttpSink(_Sink):
     """`answers`: (status, headers, body) for the first requests, one each, or a function that is given the handler
-    before the body is read and does the rest; then `otherwise`, which is 200. `tls`: files of certificate and key."""
+    before the body is read and does the rest; then `otherwise`, which is 200. `tls`: files of certificate and key, and
+    of a CA whose certificates clients must show, if there is a third."""
 
     def __init__(self, *answers, host="127.0.0.1", port=0, tls=None):
         self.answers, self.otherwise = deque(answers), (200, {}, b"")
@@ -93,7 +96,10 @@ class HttpSink(_Sink):
         self.port = self._server.server_address[1]
         if tls is not None:
             secure = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            secure.load_cert_chain(*tls)
+            secure.load_cert_chain(*tls[:2])
+            if tls[2:]:
+                secure.load_verify_locations(tls[2])
+                secure.verify_mode = ssl.CERT_REQUIRED
             self._server.socket = secure.wrap_socket(self._server.socket, server_side=True)
         self.endpoint = f"http{'s' if tls else ''}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
@@ -158,8 +164,8 @@ class GrpcSink(_Sink):
         if tls is None:
             self.port = self._server.add_insecure_port(address.format(port))
         else:
-            certificate, key = (Path(one).read_bytes() for one in tls)
-            secure = grpc.ssl_server_credentials([(key, certificate)])
+            certificate, key, *clients = (Path(one).read_bytes() for one in tls)
+            secure = grpc.ssl_server_credentials([(key, certificate)], *clients, require_client_auth=bool(clients))
             self.port = self._server.add_secure_port(address.format(port), secure)
         self.endpoint = f"http{'s' if tls else ''}://{address.format(self.port)}"
 
@@ -175,10 +181,10 @@ class GrpcSink(_Sink):
 
 
 class Relay:
-    """TCP in front of a sink. `faults`, one for each connection: reset once the client has sent `fault[0]` bytes and the
-    server `fault[1]` after that; then it only passes bytes on, a few at a time while `trickle`.
+    """TCP in front of a sink, resetting its connections by `faults`, one each, then only passing bytes on.
 
-    `proxy`: takes a CONNECT first, whose request line is kept in `asked`.
+    A fault is how many bytes the client sends, and the server after that, until the connection is reset. `trickle`: a
+    few bytes at a time, as long as it is true. `proxy`: it takes a CONNECT first, whose request line `asked` keeps.
     """
 
     def __init__(self, sink, *faults, trickle=False, proxy=False):
@@ -253,10 +259,10 @@ def snapshot_steps(body):
 def record_names(body):
     request = ExportLogsServiceRequest.FromString(body)
     records = [record for one in request.resource_logs for scope in one.scope_logs for record in scope.log_records]
-    # An SDK before 1.35 writes the name as an attribute.
+    # Before OTLP 1.5 the name is an attribute.
     return [
         one.body.string_value
-        or one.event_name
+        or getattr(one, "event_name", "")
         or next(pair.value.string_value for pair in one.attributes if pair.key == "event.name")
         for one in records
     ]

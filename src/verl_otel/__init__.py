@@ -74,5 +74,8 @@ def uninstrument() -> None:
 def flush(seconds: float | None = None) -> bool:
     """Send what this process has, within `seconds` (VERL_OTEL_FLUSH_TIMEOUT unless given); False if some is left."""
     from verl_otel import runtime
+    from verl_otel.guard import guard
 
-    return runtime.flush(seconds)
+    with guard("flush"):
+        return runtime.flush(seconds)
+    return False

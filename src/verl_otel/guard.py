@@ -3,17 +3,23 @@
 A guard stands round our lines only, never round a call of the user's: what verl or Ray raises must pass untouched.
 """
 
+import contextlib
 import logging
 import threading
 from collections import Counter
 from types import TracebackType
+from typing import Final
 
 _logger = logging.getLogger("verl_otel")
+
+OUR_THREADS: Final = "verl-otel-"
+"""Beginning of their names."""
 
 
 def say(message: str) -> None:
     """One line for people, recognisable as ours."""
-    _logger.warning("verl-otel: %s", message)
+    with contextlib.suppress(Exception):  # a handler or filter of the user's may raise
+        _logger.warning("verl-otel: %s", message)
 
 
 class _Failures:
@@ -28,13 +34,14 @@ class _Failures:
         with self._lock:
             self._counts[place] += 1
             first = self._counts[place] == 1
-        if first:
-            _logger.warning(
-                "verl-otel: failed in %s and goes on without it; training is not affected. Further failures there are "
-                "only counted (metric verl.telemetry.errors).",
-                place,
-                exc_info=error,
-            )
+        if first and not getattr(error, "told_already", False):
+            with contextlib.suppress(Exception):  # as in `say`
+                _logger.warning(
+                    "verl-otel: failed in %s and goes on without it; training is not affected. Further failures there "
+                    "are only counted (metric verl.telemetry.errors).",
+                    place,
+                    exc_info=error,
+                )
 
     def counts(self) -> dict[str, int]:
         """Failures so far, by place."""
@@ -65,7 +72,10 @@ class guard:  # noqa: N801 - reads as a keyword: `with guard("place"):`
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
-        if error is None or not isinstance(error, Exception):
+        if error is None:
+            return False
+        # In a thread of ours nothing is the user's, and what passed would end it.
+        if not isinstance(error, Exception) and not threading.current_thread().name.startswith(OUR_THREADS):
             return False
         failures.add(self._place, error)
         return True

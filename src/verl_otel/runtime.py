@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 class NotStartedError(RuntimeError):
-    """The SDK couldn't be set up in this process; what failed was said once."""
+    """The SDK couldn't be set up in this process; what failed was said once, so this is only counted."""
+
+    told_already = True
 
 
 _lock = threading.Lock()

@@ -74,7 +74,8 @@ class Runtime:
     def stop(self, *, flush: bool = True) -> None:
         """Flush, then end both threads."""
         if flush:
-            self.flush()
+            with guard("flush"):
+                self.flush()
         lost = self.pipeline.stop()
         # Of a backend that doesn't answer one line has spoken already.
         if lost and self._diagnosis is not None and not self._diagnosis.down:

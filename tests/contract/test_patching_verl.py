@@ -98,7 +98,6 @@ HOOKS = {
     "ray.actor.ActorHandle._actor_method_call",
     "ray.actor.ActorClass._remote",
     "ray.actor._ActorClassMethodMetadata.create",
-    "ray.remote_function._inject_tracing_into_function",
     "ray.remote_function.RemoteFunction._remote",
 }
 

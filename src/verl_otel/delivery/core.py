@@ -163,6 +163,11 @@ class Core:
             if outcome.rejected:
                 self._dropped[batch.signal, Reason.PARTIAL] += outcome.rejected
 
+    def release(self) -> None:
+        """Take back what `next` gave and `settle` could not take: it waits again."""
+        for lane in self._lanes.values():
+            lane.sending = None
+
     def hurry(self) -> None:
         """Try again at once what waits out a pause; for a flush."""
         for lane in self._lanes.values():

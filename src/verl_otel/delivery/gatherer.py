@@ -87,7 +87,7 @@ class Gatherer:
                             look()
                     self._encode_interval()
                 self._encode_handed_over()
-            except Exception as error:  # noqa: BLE001 - anything that escaped here would end all gathering
+            except BaseException as error:  # noqa: BLE001 - anything that escaped here would end all gathering
                 failures.add("gathering", error)
             with self._round:
                 self._answered = asked

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import context
 
-from verl_otel.delivery.core import Batch, Core, Outcome, Reason, Refused, Signal, Statistics
-from verl_otel.guard import failures
+from verl_otel.delivery.core import FIRST_PAUSE, Batch, Core, Outcome, Reason, Refused, Signal, Statistics
+from verl_otel.guard import failures, guard
 
 if TYPE_CHECKING:
     from verl_otel.delivery.transports import Transport
@@ -75,18 +75,33 @@ class Sender:
 
     def _run(self) -> None:
         suppress_instrumentation()
-        while True:
+        while self._safe_turn():
+            pass
+
+    def _safe_turn(self) -> bool:
+        try:
+            return self._turn()
+        except Exception as error:  # noqa: BLE001 - anything that escaped here would end all delivery
+            failures.add("sending", error)
             with self._changed:
-                due = self._core.next(monotonic())
-                if not isinstance(due, Batch):
-                    if self._stopping:
-                        return
+                self._core.release()
+                if not self._stopping:
+                    self._changed.wait(FIRST_PAUSE)  # it may fail each time
+                return not self._stopping
+
+    def _turn(self) -> bool:
+        """Try what is due, or wait for it; False if there is nothing left to wait for."""
+        with self._changed:
+            due = self._core.next(monotonic())
+            if not isinstance(due, Batch):
+                if not self._stopping:
                     self._changed.wait(due)
-                    continue
-            outcome = self._try(due)
-            with self._changed:
-                self._core.settle(due, outcome, monotonic())
-                self._changed.notify_all()
+                return not self._stopping
+        outcome = self._try(due)
+        with self._changed:
+            self._core.settle(due, outcome, monotonic())
+            self._changed.notify_all()
+        return True
 
     def _try(self, batch: Batch) -> Outcome:
         # Whatever goes wrong costs this batch alone: an exception here would end all delivery of the process.
@@ -95,9 +110,11 @@ class Sender:
             if transport is None:
                 transport = self._transports[batch.signal] = self._connect[batch.signal]()
             outcome = transport.send(batch)
-            if self._report is not None:
-                self._report(transport.endpoint, batch, outcome)
         except Exception as error:  # noqa: BLE001
             failures.add(f"sending {batch.signal.value}", error)
             return Refused(str(error))
+        if self._report is not None:
+            # What is said of a batch is no part of what became of it.
+            with guard("reporting on delivery"):
+                self._report(transport.endpoint, batch, outcome)
         return outcome

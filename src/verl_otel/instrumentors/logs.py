@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from verl_otel.guard import guard
+from verl_otel.guard import OUR_THREADS, guard
 from verl_otel.instrumentors.base import VerlInstrumentor
 from verl_otel.patching import patches
 from verl_otel.settings import peek
@@ -17,7 +17,6 @@ from verl_otel.settings import peek
 _NAME: Final = "verl_logs"
 _OURS: Final = ("verl_otel", "opentelemetry")
 """Loggers whose messages about telemetry must not become telemetry."""
-_OUR_THREADS: Final = "verl-otel-"
 
 
 def wrap_call_handlers(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,12 +25,14 @@ def wrap_call_handlers(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def call_handlers(self: Any, record: Any) -> Any:
         result = original(self, record)
-        own_thread = threading.current_thread().name.startswith(_OUR_THREADS)
-        if patches(_NAME).active and not own_thread and record.name.split(".")[0] not in _OURS:
+        if patches(_NAME).active:
             with guard("reading a log record"):
-                from verl_otel.telemetry import logs
+                own_thread = threading.current_thread().name.startswith(OUR_THREADS)
+                # `logging.makeLogRecord` makes records without a name.
+                if not own_thread and str(record.name).split(".")[0] not in _OURS:
+                    from verl_otel.telemetry import logs
 
-                logs.message(record)
+                    logs.message(record)
         return result
 
     return call_handlers

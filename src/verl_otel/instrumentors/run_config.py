@@ -1,6 +1,7 @@
 """What verl's configuration says of a run: read as a plain mapping, missing parts left empty."""
 
 import contextlib
+import functools
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -96,7 +97,8 @@ def _get(config: Mapping[str, Any], path: str) -> Any:
     return found
 
 
-def _versions() -> dict[str, str]:
+@functools.cache
+def _versions() -> Mapping[str, str]:
     found = {"verl_otel": __version__}
     for name in _DISTRIBUTIONS:
         with contextlib.suppress(PackageNotFoundError):

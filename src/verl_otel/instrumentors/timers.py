@@ -35,7 +35,8 @@ def wrap_timer(original: Callable[..., Generator[Any, Any, Any]]) -> Callable[..
         finally:
             if phase is not None:
                 phase.stop()
-                steps.phase_done(is_step=name == _STEP)
+                with guard("closing a phase"):
+                    steps.phase_done(is_step=name == _STEP)
 
     return timer
 

@@ -68,11 +68,18 @@ def entered(carrier: Any) -> Callable[[], None]:
     """Enter the context that a carrier brings; returns what leaves it again."""
     if carrier is None:
         return _nothing
+    enter = _ours("verl_otel.ray.context", "enter")
+    return enter(carrier) if enter is not None else _nothing
+
+
+def _ours(module: str, name: str) -> Any:
+    """A function of the package, or None in a process where it isn't installed, or is broken."""
+    import importlib
+
     try:
-        from verl_otel.ray.context import enter
-    except ImportError:
-        return _nothing
-    return enter(carrier)
+        return getattr(importlib.import_module(module), name)
+    except Exception:  # noqa: BLE001 - a broken install raises anything
+        return None
 
 
 def _nothing() -> None:
@@ -97,11 +104,8 @@ def watching(get: Callable[..., Any]) -> Callable[..., Any]:
 
 def noted(error: Any) -> None:
     """Pass on how a wait ended."""
-    try:
-        from verl_otel.ray.ending import note_wait
-    except ImportError:
-        return
-    note_wait(error)
+    if (note_wait := _ours("verl_otel.ray.ending", "note_wait")) is not None:
+        note_wait(error)
 
 
 def worker_setup(theirs: Any, hooks: Any = None) -> Callable[[], None]:
@@ -111,11 +115,7 @@ def worker_setup(theirs: Any, hooks: Any = None) -> Callable[[], None]:
     """
 
     def set_up_worker() -> None:
-        try:
-            from verl_otel.ray.worker import set_up
-        except ImportError:
-            pass
-        else:
+        if (set_up := _ours("verl_otel.ray.worker", "set_up")) is not None:
             set_up(hooks)
         if isinstance(theirs, str):
             import importlib
@@ -133,8 +133,5 @@ def flush_actor(_: Any, seconds: float) -> Any:
 
     Returns the earliest error it knows of, or None.
     """
-    try:
-        from verl_otel.ray.ending import end_actor
-    except ImportError:
-        return None
-    return end_actor(seconds)
+    end_actor = _ours("verl_otel.ray.ending", "end_actor")
+    return end_actor(seconds) if end_actor is not None else None

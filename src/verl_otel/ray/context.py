@@ -44,7 +44,6 @@ def patch_actors(own: Patches, actor: ModuleType) -> None:
 
 def patch_tasks(own: Patches, remote_function: ModuleType) -> None:
     """`remote_function`: the module `ray.remote_function`."""
-    own.require(remote_function, "_inject_tracing_into_function", functools.partial(_wrap_function, own))
     own.require(remote_function.RemoteFunction, "_remote", functools.partial(_wrap_task, own))
 
 
@@ -96,23 +95,14 @@ def _wrap_method_call(own: Patches, original: Callable[..., Any]) -> Callable[..
     return actor_method_call
 
 
-def _wrap_function(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def inject(function: Any) -> Any:
-        function = original(function)
-        if not own.active:
-            return function
-        with guard("task function"):
-            carried = carrying(function)
-            signature = inspect.signature(function)
-            # Ray reads the signature of the wrapper, which is ours to set; the user's function keeps its own.
-            carried.__signature__ = signature.replace(  # type: ignore[attr-defined]
-                parameters=_with_keyword(list(signature.parameters.values()))
-            )
-            return carried
-        return function
-
-    return inject
+def _carried_task(function: Any) -> Any:
+    carried = carrying(function)
+    signature = inspect.signature(function)
+    # Ray reads the signature of the wrapper, which is ours to set; the user's function keeps its own.
+    carried.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=_with_keyword(list(signature.parameters.values()))
+    )
+    return carried
 
 
 def _wrap_task(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -120,9 +110,13 @@ def _wrap_task(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]
     def remote(self: Any, args: Any = None, kwargs: Any = None, *rest: Any, **named: Any) -> Any:
         if own.active:
             with guard("task call"):
-                # The first call has no signature yet: Ray wraps the function, by `inject` above, within it.
-                first = self._function_signature is None and not self._is_cross_language
-                kwargs = _carry(kwargs, [_PARAMETER] if first else self._function_signature or ())
+                carries = getattr(self._function, CARRIES, False)
+                # Within the first call Ray reads the function's signature, and exports it.
+                if self._function_signature is None and not self._is_cross_language and not carries:
+                    with guard("task function"):
+                        self._function = _carried_task(self._function)
+                        carries = True
+                kwargs = _carry(kwargs, [_PARAMETER] if carries else ())
         return original(self, args, kwargs, *rest, **named)
 
     return remote

@@ -11,6 +11,7 @@ from time import time_ns
 from typing import Any, Final
 
 MAX_MESSAGE: Final = 4000
+MOST_CAUSES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -29,8 +30,10 @@ class Failure:
     @classmethod
     def of(cls, error: BaseException, where: Mapping[str, Any] | None = None) -> "Failure":
         """What is worth telling of an exception: of one that came from another process, what was raised there."""
-        # Ray keeps in `cause` what a remote call raised.
-        while isinstance(cause := getattr(error, "cause", None), BaseException):
+        # Ray keeps in `cause` what a remote call raised, one level for each process it came through.
+        for _ in range(MOST_CAUSES):
+            if not isinstance(cause := getattr(error, "cause", None), BaseException):
+                break
             error = cause
         interrupted = isinstance(error, KeyboardInterrupt | SystemExit)
         return cls(type(error).__name__, str(error)[:MAX_MESSAGE], interrupted, time_ns(), dict(where or {}))

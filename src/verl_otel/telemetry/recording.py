@@ -98,7 +98,8 @@ class Recording:
     def stop(self) -> None:
         """End the span."""
         if self._shown is not None and not self._ended:
-            failure.succeeded()
+            with guard("noting a success"):
+                failure.succeeded()
         self._end(None)
 
     def fail(self, error: BaseException) -> None:
@@ -129,17 +130,21 @@ class Recording:
 
     def _finish(self, error: BaseException | None) -> None:
         _open.pop(self._number, None)
-        with guard("ending a span"):
-            if error is not None:
-                self.span.record_exception(error)
+        # Each apart: an exception whose text can't be made must cost neither its duration nor the span.
+        if error is not None:
+            with guard("ending a span"):
+                self.span.set_status(Status(StatusCode.ERROR, type(error).__name__))
                 self.span.set_status(Status(StatusCode.ERROR, _describe(error)))
-            if self._duration is not None:
+                self.span.record_exception(error)
+        if self._duration is not None:
+            with guard("ending a span"):
                 histogram, attributes = self._duration
                 seconds = monotonic() - self._since
                 # Inside the span's context, so that the exemplar leads to it.
                 histogram.record(seconds, dict(attributes))
                 labels = _labels(attributes)
                 _longest[labels] = max(seconds, _longest.get(labels, 0.0))
+        with guard("ending a span"):
             self.span.end()
 
     @property

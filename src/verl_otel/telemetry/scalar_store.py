@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from time import time_ns
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from opentelemetry.sdk.metrics.export import Gauge, Metric, NumberDataPoint
 
@@ -19,6 +19,9 @@ from verl_otel.delivery.points import counter, gauge
 from verl_otel.guard import guard
 from verl_otel.telemetry import hooks
 from verl_otel.telemetry.scalars import MAX_NAME, Describe, ScalarName, plain, to_number
+
+MAX_KEY: Final = 1024
+"""Longest key, in characters: each is kept, and sent again at every interval."""
 
 
 class ScalarStore:
@@ -59,8 +62,11 @@ class ScalarStore:
         values = {}
         for key, value in data.items():
             with guard("scalar"):
-                name = str(key)
-                if (number := self._number(value)) is not None and self._name(name, describe, most) is not None:
+                # UTF-8 can't hold a lone surrogate, and the encoder would leave the key out.
+                name = str.encode(str(key), errors="backslashreplace").decode()
+                if len(name) > MAX_KEY:
+                    self.skipped["key too long"] += 1
+                elif (number := self._number(value)) is not None and self._name(name, describe, most) is not None:
                     values[name] = number
                     if not math.isfinite(number):
                         self.nonfinite[name] += 1

@@ -12,6 +12,7 @@ from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from verl_otel import runtime
+from verl_otel.guard import guard
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
@@ -47,8 +48,21 @@ def log(data: Mapping[Any, Any], step: Any, describe: Describe) -> None:
     current = runtime.current()
     if (reader := current.pipeline.reader) is None:
         return
-    now, copied, most = time_ns(), dict(data), current.settings.max_keys
+    now, copied, most = time_ns(), _settled({**data}), current.settings.max_keys
     reader.put_snapshot(lambda: _store().snapshot(copied, int(step), now, describe, most))
+
+
+def _settled(data: dict[Any, Any]) -> dict[Any, Any]:
+    """With copies of arrays, which the trainer may go on to change; a GPU's are left alone, a copy would be queued."""
+    for key, value in data.items():
+        kind = type(value).__name__
+        if kind in ("ndarray", "Tensor", "Parameter"):
+            with guard("scalar"):
+                if kind == "ndarray" and value.size == 1:
+                    data[key] = value.copy()
+                elif kind != "ndarray" and value.device.type == "cpu" and value.numel() == 1:
+                    data[key] = value.detach().clone()
+    return data
 
 
 def repeated(time: int) -> "Iterable[Metric]":
