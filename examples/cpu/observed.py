@@ -17,13 +17,14 @@ def read_log(path: Path) -> list[tuple[int, dict]]:
     return [(line["step"], line["data"]) for line in map(json.loads, path.read_text().splitlines())]
 
 
-def problems(capture: Capture, log: list[tuple[int, dict]], *, asynchronous: bool = False) -> list[str]:
+def problems(capture: Capture, log: list[tuple[int, dict]], *, asynchronous: bool = False, ranks: int = 1) -> list[str]:
     """Everything that is not as it must be, in words.
 
+    `ranks`: trainers that each have their own steps, under torchrun.
     `asynchronous`: of a fully async trainer, which makes a step of several updates, logs times of other steps' parts,
     and sets its workers up outside of any method that makes a root.
     """
-    wrong = [*_scalars(capture, log), *_spans(capture), *_losses(capture), *_roots(capture, log, asynchronous)]
+    wrong = [*_scalars(capture, log), *_spans(capture), *_losses(capture), *_roots(capture, log, asynchronous, ranks)]
     return wrong if asynchronous else wrong + _timers(capture, log)
 
 
@@ -84,10 +85,10 @@ def _spans(capture: Capture) -> list[str]:
     return wrong
 
 
-def _roots(capture: Capture, log: list[tuple[int, dict]], asynchronous: bool) -> list[str]:
+def _roots(capture: Capture, log: list[tuple[int, dict]], asynchronous: bool, ranks: int) -> list[str]:
     roots = _step_roots(capture)
     wrong = [f"{span.name} is no root" for span in roots if span.parent]
-    trained = sorted({step for step, _ in log if step > 0})
+    trained = sorted([*{step for step, _ in log if step > 0}] * (1 if asynchronous else ranks))
     steps = [span.attributes.get(semconv.STEP) for span in roots if not span.attributes.get(semconv.TRUNCATED)]
     if sorted(set(steps) if asynchronous else steps) != trained:
         wrong.append(f"roots for steps {steps}, trained were {trained}")

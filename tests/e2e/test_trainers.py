@@ -38,7 +38,8 @@ def spans_named(run, prefix):
 def test_everything_verl_logged_and_timed_is_there_and_nothing_is_lost(trained, record_property):
     trainer, run = trained
     assert run.code == 0, run.output[-3000:]
-    assert problems(run.capture, run.log, asynchronous=trainer.asynchronous) == []
+    found = problems(run.capture, run.log, asynchronous=trainer.asynchronous, ranks=trainer.ranks)
+    assert found == []
     record_property("spans", len(run.capture.spans))
     record_property("points", len(run.capture.points))
     record_property("lost", lost(run.capture))

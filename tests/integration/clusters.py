@@ -34,8 +34,24 @@ def free_port():
         return one.getsockname()[1]
 
 
+# `ray start` refuses a second node on loopback; Ray's own test cluster doesn't.
+SEVERAL = """
+import sys, time
+from ray.cluster_utils import Cluster
+folder, nodes, cpus = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+cluster = Cluster()
+for number in range(nodes):
+    first = {"temp_dir": folder} if number == 0 else {}
+    cluster.add_node(num_cpus=cpus, object_store_memory=100_000_000, node_ip_address="127.0.0.1",
+                     include_dashboard=False, **first)
+print("UP", cluster.address, flush=True)
+sys.stdin.read()
+cluster.shutdown()
+"""
+
+
 class Head:
-    """`ray start --head` as a child; `nodes` raylets, `dashboard` for jobs, `client` for ray:// addresses."""
+    """A cluster as a child: `nodes` raylets, `dashboard` for jobs, `client` for ray:// addresses."""
 
     def __init__(self, nodes=1, dashboard=False, client=False, cpus=3, gpus=0, environment=None):
         self.folder = Path(tempfile.mkdtemp(prefix="vo-", dir="/tmp"))
@@ -50,11 +66,16 @@ class Head:
             own += [f"{name}={free_port()}" for name in ports]
         else:
             own[own.index("--include-dashboard=true")] = "--include-dashboard=false"
-        self._cpus, self._processes = cpus, []
-        self._start(own)
+        self._several = nodes > 1
+        if self._several:
+            arguments = [str(one) for one in (f"{self.folder}/r", nodes, cpus)]
+            self._start([sys.executable, "-c", SEVERAL, *arguments])
+            until(lambda: "UP" in (self.folder / "start.txt").read_text(), "the cluster")
+            self.address = (self.folder / "start.txt").read_text().partition("UP ")[2].split()[0]
+            return
+        common = ["--block", f"--num-cpus={cpus}", "--node-ip-address=127.0.0.1", "--disable-usage-stats"]
+        self._start([RAY, "start", *own, *common, "--object-store-memory=100000000"])
         self._wait(self.port)
-        for _ in range(nodes - 1):
-            self._start([f"--address={self.address}"])
         if client:
             self._wait(self.client)
         if dashboard:
@@ -64,12 +85,13 @@ class Head:
         return self
 
     def __exit__(self, *_):
-        for process in reversed(self._processes):
-            process.send_signal(signal.SIGTERM)
-        for process in reversed(self._processes):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(40)
-            process.kill()
+        if self._several:
+            self._process.stdin.close()
+        else:
+            self._process.send_signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(40)
+        self._process.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def written(self):
@@ -85,11 +107,11 @@ class Head:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.dashboard}/api/jobs/", timeout=10) as answer:
             return answer.read().decode()
 
-    def _start(self, own):
-        common = ["--block", f"--num-cpus={self._cpus}", "--node-ip-address=127.0.0.1", "--disable-usage-stats"]
-        command = [RAY, "start", *own, *common, "--object-store-memory=100000000"]
-        log = (self.folder / f"start-{len(self._processes)}.txt").open("wb")
-        self._processes.append(subprocess.Popen(command, env=self.environment, stdout=log, stderr=log))
+    def _start(self, command):
+        with (self.folder / "start.txt").open("wb") as log:
+            self._process = subprocess.Popen(
+                command, env=self.environment, stdin=subprocess.PIPE, stdout=log, stderr=log
+            )
 
     def _wait(self, port):
         until(lambda: _listens(port), f"port {port}")

@@ -119,13 +119,17 @@ def test_a_submitted_job_that_brings_a_set_up_function_keeps_it(tmp_path):
         submit = [RAY, "job", "submit", "--address", f"http://127.0.0.1:{head.dashboard}"]
         command = [*submit, "--runtime-env-json", json.dumps(runtime_env), "--", sys.executable, "cluster_program.py"]
         found, _ = drive("auto", environment={}, command=command)
+        assert_reached(found, sink, tasks=2)
     assert {one["theirs"] for one in found["found"]} == {"ran"}
 
 
-def test_the_ray_client():
+def test_through_a_ray_client_tasks_run_as_before_and_get_the_settings():
     with HttpSink() as sink, Head(client=True) as head:
-        found, _ = drive(f"ray://127.0.0.1:{head.client}", environment=ours(sink))
-        assert {one["role"] for one in found["found"]} == {"worker"}
+        found, printed = drive(f"ray://127.0.0.1:{head.client}", environment=ours(sink))
+    # What makes them ours is verl's plugin, where a worker imports verl; this program's don't.
+    assert {one["role"] for one in found["found"]} == {"worker"}
+    assert {one["endpoint"] for one in found["found"]} == {sink.endpoint}
+    assert "Ray Client" in printed
 
 
 def test_uv_run():

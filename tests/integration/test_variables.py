@@ -60,6 +60,7 @@ def test_what_names_one_process_is_never_taken_from_the_environment(monkeypatch)
 # Limits
 
 
+@pytest.mark.filterwarnings("ignore:Log record attributes were dropped")  # the SDK tells its user
 def test_limits_of_spans_and_records_are_the_sdks_and_never_cut_a_snapshot(monkeypatch):
     limits = {
         "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "2",

@@ -7,6 +7,7 @@ puts the keyword back into the table; one without this package never does, and s
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from inspect import Parameter
 from types import ModuleType
@@ -108,7 +109,7 @@ def _carried_task(function: Any) -> Any:
 def _wrap_task(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def remote(self: Any, args: Any = None, kwargs: Any = None, *rest: Any, **named: Any) -> Any:
-        if own.active:
+        if own.active and not _through_client():
             with guard("task call"):
                 carries = getattr(self._function, CARRIES, False)
                 # Within the first call Ray reads the function's signature, and exports it.
@@ -120,6 +121,12 @@ def _wrap_task(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]
         return original(self, args, kwargs, *rest, **named)
 
     return remote
+
+
+def _through_client() -> bool:
+    """Whether Ray Client makes the call: its server runs the function as it is, without the keyword."""
+    hook = sys.modules.get("ray._private.client_mode_hook")
+    return hook is not None and bool(hook.client_mode_should_convert())
 
 
 def _carry(kwargs: Any, signature: Any) -> Any:

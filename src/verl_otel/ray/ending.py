@@ -90,6 +90,11 @@ def end_actor(seconds: float) -> Failure | None:
 
 
 def _ask_actors(seconds: float) -> list[Any]:
+    ray = sys.modules.get("ray")
+    # With the cluster gone, a call would make Ray start, or join, another one by itself.
+    if ray is None or not ray.is_initialized():
+        _actors.clear()
+        return []
     living = [handle for reference in _actors if (handle := reference()) is not None]
     _actors[:] = [weakref.ref(handle) for handle in living]
     asked: list[Any] = []
@@ -138,6 +143,7 @@ def _wrap_shutdown(own: Patches, original: Callable[..., Any]) -> Callable[..., 
     @functools.wraps(original)
     def shutdown(*args: Any, **kwargs: Any) -> Any:
         _end_driver(own)
+        _actors.clear()
         return original(*args, **kwargs)
 
     return shutdown

@@ -1,13 +1,12 @@
 """Reaching workers: `ray.init` gives every worker of the job our settings and a set-up function.
 
-The way is Ray's RAY_RUNTIME_ENV_HOOK, which acts after the job's own runtime_env is merged and so never conflicts with
-it. Under `uv run` Ray ignores that hook, and the call's own runtime_env is added to instead.
+They are added where Ray looks at the runtime_env for the last time: a submitted job's and `uv run`'s are merged by
+then, and nothing conflicts. Before 2.47 Ray has no such place; its RAY_RUNTIME_ENV_HOOK is called at that moment.
 """
 
 import contextlib
 import functools
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -42,20 +41,22 @@ def patch_init(own: Patches, ray: Any) -> None:
             "Ray was initialised before verl-otel: its workers can't be reached, and only this process is observed. "
             "Call verl_otel.instrument() (or import verl under opentelemetry-instrument) before ray.init()."
         )
-    own.require_public(ray, "init", functools.partial(_wrap_init, own))
+    last_look = functools.partial(_wrap_last_look, own)
+    by_variable = not own.wrap(sys.modules["ray._private.worker"], "_maybe_modify_runtime_env", last_look)
+    own.require_public(ray, "init", functools.partial(_wrap_init, own, by_variable))
     ending.patch_driver(own, ray)
 
 
-def _wrap_init(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_init(own: Patches, by_variable: bool, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def init(*args: Any, **kwargs: Any) -> Any:
-        ray = sys.modules["ray"]
-        if not own.active or ray.is_initialized():
+        # In local mode there are no workers, and Ray can't take a function in a runtime_env.
+        if not own.active or sys.modules["ray"].is_initialized() or kwargs.get("local_mode"):
             return original(*args, **kwargs)
+        client = False
         with guard("preparing ray.init"):
-            if _under_uv_run():
-                kwargs["runtime_env"] = reaching(kwargs.get("runtime_env"), submitted=_submitted())
-        with _environment():
+            client = _prepare(args, kwargs)
+        with _environment(by_variable=by_variable and not client):
             result = original(*args, **kwargs)
         with guard("start of the run"):
             run.start()
@@ -64,8 +65,37 @@ def _wrap_init(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]
     return init
 
 
+def _prepare(args: Any, kwargs: dict[str, Any]) -> bool:
+    """Change the arguments where Ray won't ask; returns whether it is a Ray Client's call."""
+    address = args[0] if args else kwargs.get("address")
+    if address in (None, "auto"):
+        address = os.environ.get("RAY_ADDRESS") or address
+    if isinstance(address, str) and "://" in address:
+        say("a Ray Client's workers are reached by verl's plugins alone: those that import verl >= 0.9.0")
+        found = dict(kwargs.get("runtime_env") or {})
+        kwargs["runtime_env"] = {**found, "env_vars": {**worker_environment(os.environ), **found.get("env_vars", {})}}
+        return True
+    of_job = getattr(kwargs.get("job_config"), "runtime_env", None)
+    if of_job and not kwargs.get("runtime_env"):
+        kwargs["runtime_env"] = of_job  # Ray would replace it by what we return
+    return False
+
+
+def _wrap_last_look(own: Patches, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def maybe_modify_runtime_env(*args: Any, **kwargs: Any) -> Any:
+        runtime_env = original(*args, **kwargs)
+        if own.active:
+            with guard("runtime_env"):
+                return reaching(runtime_env)
+        return runtime_env
+
+    return maybe_modify_runtime_env
+
+
 def runtime_env_hook(runtime_env: Any) -> Any:
     """For RAY_RUNTIME_ENV_HOOK: the user's hook first, whose exceptions are the user's, then what workers need."""
+    _set(_HOOK, _theirs)  # before Ray starts daemons, which would inherit ours
     if _theirs:
         module, _, name = _theirs.rpartition(".")
         runtime_env = getattr(importlib.import_module(module), name)(runtime_env)
@@ -74,19 +104,13 @@ def runtime_env_hook(runtime_env: Any) -> Any:
     return runtime_env
 
 
-def reaching(runtime_env: Any, submitted: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A runtime_env with our variables and set-up function; what it already has, it keeps.
-
-    `submitted`: a job's runtime_env that Ray will yet merge into it, and refuses to find a key of in both.
-    """
+def reaching(runtime_env: Any) -> dict[str, Any]:
+    """A runtime_env with our variables and set-up function; what it already has, it keeps."""
     found = dict(runtime_env or {})
     variables = dict(found.get("env_vars") or {})
-    taken = dict((submitted or {}).get("env_vars") or {})
-    ours = {name: value for name, value in worker_environment(os.environ).items() if name not in taken}
-    found["env_vars"] = {**ours, **variables}
-    # A job submitted with a set-up function of its own has it in a variable by now, and Ray refuses another:
-    # workers then come by verl's plugin.
-    if _SETUP_VARIABLE not in {**variables, **taken} and _SETUP not in (submitted or {}):
+    found["env_vars"] = {**worker_environment(os.environ), **variables}
+    # A submitted job's set-up function is a variable by now, and Ray refuses another: workers come by verl's plugin.
+    if _SETUP_VARIABLE not in variables:
         found[_SETUP] = carried.worker_setup(found.get(_SETUP), _pickled_hooks())
     return found
 
@@ -169,8 +193,8 @@ def given_run_id() -> str | None:
 
 
 @contextlib.contextmanager
-def _environment() -> Iterator[None]:
-    """While Ray starts: our hook in place, and auto-instrumentation kept from Ray's own daemons.
+def _environment(*, by_variable: bool) -> Iterator[None]:
+    """While Ray starts: auto-instrumentation kept from Ray's own daemons, and our hook in place if it needs one.
 
     A local cluster's daemons inherit PYTHONPATH; with opentelemetry-instrument's folder in it each would instrument
     itself, for 0.6 s and nothing to tell. Workers are reached by the hook.
@@ -179,7 +203,8 @@ def _environment() -> Iterator[None]:
     before = {name: os.environ.get(name) for name in (_HOOK, "PYTHONPATH")}
     with guard("preparing Ray's environment"):
         _theirs = before[_HOOK] if before[_HOOK] != _OURS else None
-        os.environ[_HOOK] = _OURS
+        if by_variable:
+            os.environ[_HOOK] = _OURS
         if path := before["PYTHONPATH"]:
             kept = [one for one in path.split(os.pathsep) if Path(one).parts[-3:] != _AUTO]
             os.environ["PYTHONPATH"] = os.pathsep.join(kept)
@@ -187,26 +212,14 @@ def _environment() -> Iterator[None]:
         yield
     finally:
         for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+            _set(name, value)
+
+
+def _set(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 
 
 _AUTO: Final = ("opentelemetry", "instrumentation", "auto_instrumentation")
-
-
-def _submitted() -> dict[str, Any]:
-    """The runtime_env of `ray job submit`, if that started this driver."""
-    with guard("reading the submitted job"):
-        return dict(json.loads(os.environ.get("RAY_JOB_CONFIG_JSON_ENV_VAR", "{}")).get("runtime_env") or {})
-    return {}
-
-
-def _under_uv_run() -> bool:
-    with guard("looking for uv run"):
-        from ray._private import ray_constants
-        from ray._private.runtime_env.uv_runtime_env_hook import _get_uv_run_cmdline
-
-        return bool(ray_constants.RAY_ENABLE_UV_RUN_RUNTIME_ENV and _get_uv_run_cmdline())
-    return False
