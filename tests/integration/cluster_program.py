@@ -62,7 +62,17 @@ def main():
     written = written_by_ray() if not address else ""
     ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)
-    print("FOUND" + json.dumps({"found": found, "shown": shown, "written": bool(written) and os.environ["LOOK_FOR"] in written}), flush=True)
+    print(
+        "FOUND"
+        + json.dumps(
+            {
+                "found": found,
+                "shown": shown,
+                "written": bool(written) and os.environ.get("LOOK_FOR", "\0 nothing") in written,
+            }
+        ),
+        flush=True,
+    )
 
 
 def placed(node):

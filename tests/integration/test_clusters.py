@@ -31,10 +31,15 @@ def ours(sink, **more):
     }
 
 
-def drive(*arguments, environment, command=(sys.executable, str(PROGRAM))):
+def drive(*arguments, environment, command=(sys.executable, str(PROGRAM)), cwd=None):
     """Run the driver; returns what it found, and all it printed."""
     result = subprocess.run(
-        [*command, *arguments], env=clean_environment(**environment), capture_output=True, text=True, timeout=240
+        [*command, *arguments],
+        env=clean_environment(**environment),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     printed = result.stdout + result.stderr
     lines = [line for line in printed.splitlines() if "FOUND{" in line]
@@ -132,13 +137,14 @@ def test_through_a_ray_client_tasks_run_as_before_and_get_the_settings():
     assert "Ray Client" in printed
 
 
-def test_uv_run():
+def test_uv_run(tmp_path):
     uv = shutil.which("uv", path=str(Path(sys.executable).parent))
     if uv is None:
         pytest.skip("uv is not installed here")
     with HttpSink() as sink:
         command = [uv, "run", "--no-project", "--python", sys.executable, str(PROGRAM)]
-        found, _ = drive(environment={**ours(sink), "UV_OFFLINE": "1"}, command=command)
+        # uv has Ray send the whole working directory to the workers.
+        found, _ = drive(environment={**ours(sink), "UV_OFFLINE": "1"}, command=command, cwd=tmp_path)
         assert_reached(found, sink, tasks=2)
 
 
