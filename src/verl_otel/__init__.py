@@ -43,10 +43,10 @@ def instrument(
 
     Raises `ValueError` for an option that its variable wouldn't take.
     """
-    from verl_otel import door
+    from verl_otel import settings, waiting
 
     named = {"span_hook": span_hook, "scalar_hook": scalar_hook}
-    door.configure(
+    settings.export(
         {
             "run_id": run_id,
             "headers_file": None if headers_file is None else str(headers_file),
@@ -57,18 +57,20 @@ def instrument(
             "stuck_after": stuck_after,
             "logs": logs,
             **{name: hook for name, hook in named.items() if isinstance(hook, str)},
-        },
-        span_hook=None if isinstance(span_hook, str) else span_hook,
-        scalar_hook=None if isinstance(scalar_hook, str) else scalar_hook,
+        }
     )
-    door.instrument()
+    if callable(span_hook) or callable(scalar_hook):
+        from verl_otel.telemetry import hooks
+
+        hooks.give(span_hook if callable(span_hook) else None, scalar_hook if callable(scalar_hook) else None)
+    waiting.instrument()
 
 
 def uninstrument() -> None:
     """Put back every attribute as it was, flush, and end delivery in this process. A second call does nothing."""
-    from verl_otel import door
+    from verl_otel import waiting
 
-    door.uninstrument()
+    waiting.uninstrument()
 
 
 def flush(seconds: float | None = None) -> bool:

@@ -1,8 +1,7 @@
 """The programmatic door: all instrumentors of this package, in the order in which they are entered and left."""
 
 import os
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from verl_otel import neutrality, runtime
 from verl_otel.instrumentors.base import VerlInstrumentor
@@ -18,7 +17,7 @@ from verl_otel.instrumentors.trainers import TrainersInstrumentor
 from verl_otel.instrumentors.user_spans import UserSpansInstrumentor
 from verl_otel.instrumentors.workers import WorkersInstrumentor
 from verl_otel.ray import reach
-from verl_otel.settings import PREFIX, export
+from verl_otel.settings import PREFIX
 
 INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     RayInstrumentor,
@@ -33,15 +32,6 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     RolloutsInstrumentor,
     UserSpansInstrumentor,
 )
-
-
-def configure(options: Mapping[str, Any], span_hook: Any, scalar_hook: Any) -> None:
-    """Put options where every process finds them, and keep hooks for those that follow. Raises `ValueError`."""
-    export(options)
-    if span_hook is not None or scalar_hook is not None:
-        from verl_otel.telemetry import hooks
-
-        hooks.give(span_hook, scalar_hook)
 
 
 def instrument() -> None:

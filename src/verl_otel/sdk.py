@@ -22,6 +22,7 @@ from verl_otel.delivery.destinations import check_sampler, export_interval, read
 from verl_otel.delivery.diagnosis import Diagnosis
 from verl_otel.delivery.pipeline import Pipeline
 from verl_otel.guard import guard, say
+from verl_otel.ids import SystemIdGenerator
 from verl_otel.settings import PER_PROCESS, Settings
 from verl_otel.version import __version__
 
@@ -46,6 +47,7 @@ class Runtime:
             sampler=ParentBased(ALWAYS_ON) if sampler_complaint else None,
             resource=self.resource,
             shutdown_on_exit=False,
+            id_generator=SystemIdGenerator(),
         )
         if self.pipeline.span_processor is not None:
             self._tracers.add_span_processor(self.pipeline.span_processor)

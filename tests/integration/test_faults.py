@@ -76,7 +76,7 @@ FAULTS = (
     ("opentelemetry.sdk.trace.Tracer.start_span", ValueError, "span verl.phase.gen", SPANS),
     ("opentelemetry.sdk.trace.Span.end", IndexError, "ending a span", SPANS),
     ("opentelemetry.sdk.trace.Span.record_exception", UnicodeError, "ending a span", ()),
-    ("opentelemetry.sdk.metrics._internal.instrument.Histogram.record", OSError, "ending a span", DURATIONS),
+    ("opentelemetry.sdk.metrics._internal.instrument.Histogram.record", OSError, "recording a duration", DURATIONS),
     ("telemetry.failure.note", ReferenceError, "noting a failure", ()),
     ("telemetry.failure.succeeded", RuntimeError, "noting a success", ()),
     ("telemetry.hooks._load", ImportError, "loading the span hook", ()),

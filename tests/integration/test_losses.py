@@ -1,6 +1,7 @@
 """What a backend or a network may do, and what must arrive, or be counted, all the same: HTTP and gRPC on loopback."""
 
 import logging
+import threading
 import time
 from email.utils import formatdate
 
@@ -228,3 +229,25 @@ def test_an_answer_in_drips_ends_at_the_time_out(monkeypatch):
         send_to(monkeypatch, sink.endpoint, HTTP, OTEL_EXPORTER_OTLP_TIMEOUT="1")
         names = make_spans(0, 3)
         assert eventually(lambda: sink.spans() == names, 12)
+
+
+# The end
+
+
+def test_what_comes_too_late_to_be_sent_is_counted(monkeypatch):
+    with HttpSink() as sink:
+        both = (Signal.TRACES, Signal.METRICS)
+        send_to(monkeypatch, sink.endpoint, HTTP, both, VERL_OTEL_FLUSH_TIMEOUT="1")
+        tracer, pipeline, release = runtime.current().tracer, runtime.current().pipeline, threading.Event()
+
+        def hang(_):
+            for number in range(5):
+                tracer.start_span(f"late {number}").end()
+            release.wait(20)
+            return []
+
+        pipeline.reader.add_producer(hang)
+        runtime.stop()
+        release.set()
+        assert eventually(lambda: pipeline.statistics().dropped.get((Signal.TRACES, Reason.EXIT)) == 5, 10)
+        assert sink.spans() == []

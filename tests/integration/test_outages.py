@@ -190,6 +190,15 @@ while time.monotonic() - start < seconds or ticks < 15 * seconds:
     most, queued = max(most, resident()), max(queued, pipeline.statistics().queued_bytes)
     time.sleep(max(0.0, start + ticks / 20 - time.monotonic()))
 runtime.stop()
+
+def counted(signal):
+    return sum(count for (one, _), count in pipeline.statistics().dropped.items() if one is signal)
+
+deadline = time.monotonic() + 20  # what is being gathered at the end is counted a little later
+while (counted(Signal.TRACES), counted(Signal.LOGS)) != (made["traces"], made["logs"]):
+    if time.monotonic() > deadline:
+        break
+    time.sleep(0.1)
 found = pipeline.statistics()
 dropped = {}
 for (signal, reason), count in found.dropped.items():

@@ -1,8 +1,5 @@
 """Trajectories: a trace of its own, linked to what dispatched it, with both sides of a model call."""
 
-import dataclasses
-
-from verl_otel import runtime
 from verl_otel.instrumentors.rollouts import read_generation, read_trajectory
 from verl_otel.telemetry import rollouts, scope, steps
 from verl_otel.telemetry.rollouts import Generation, Trajectory
@@ -52,28 +49,32 @@ def test_an_output_without_a_reason_is_read():
     assert read_generation(Output()) == Generation(None, 3, None)
 
 
-def test_the_scope_travels_beside_the_trace_context(recorded):
-    carrier = {}
-    assert scope.inject(carrier) is False
-    assert carrier == {}
-    steps.trainer_started(lambda: 9)
-    phase = steps.phase("testing", validation=True)
-    assert scope.inject(carrier) is True
-    assert set(carrier) == {"traceparent", "verl-scope"}
+def test_span_and_scope_travel_as_bytes(recorded):
     from opentelemetry import context, trace
 
+    assert scope.inject() is None  # no span, nothing to carry
+    steps.trainer_started(lambda: 9)
+    phase = steps.phase("testing", validation=True)
+    here = trace.get_current_span().get_span_context()
+    carrier = scope.inject()
+    assert isinstance(carrier, bytes)  # Ray sends those unpickled
+    root = scope.root().span_id
     token = context.attach(scope.extract(carrier))
-    assert scope.current() == dataclasses.replace(scope.Scope(9, "testing", True), root=scope.root().span_id)
-    assert scope.root().span_id != trace.get_current_span().get_span_context().span_id
-    assert trace.get_current_span().get_span_context().trace_id
+    there = trace.get_current_span().get_span_context()
+    assert (there.trace_id, there.span_id, there.trace_flags) == (here.trace_id, here.span_id, here.trace_flags)
+    assert there.is_remote
+    assert scope.current() == scope.Scope(9, "testing", True, root)
+    assert scope.root().span_id == root
     context.detach(token)
     phase.stop()
 
 
-def test_a_carrier_from_someone_else_gives_no_scope(recorded):
-    from opentelemetry import context
+def test_a_trace_state_travels_too(recorded):
+    from opentelemetry import context, trace
 
-    token = context.attach(scope.extract({"traceparent": "broken"}))
-    assert scope.current() == scope.Scope()
+    state = trace.TraceState.from_header(["vendor=1"])
+    theirs = trace.NonRecordingSpan(trace.SpanContext(1, 2, False, trace.TraceFlags(0), state))
+    token = context.attach(trace.set_span_in_context(theirs))
+    carried = trace.get_current_span(scope.extract(scope.inject())).get_span_context()
     context.detach(token)
-    assert runtime.started() is not None
+    assert (carried.trace_id, carried.trace_flags, carried.trace_state.to_header()) == (1, 0, "vendor=1")

@@ -98,6 +98,7 @@ class Gatherer:
         self._drain(Signal.LOGS, self._handoffs.events, Worth.SNAPSHOT)
         self._drain(Signal.LOGS, self._handoffs.messages, Worth.INTERVAL)
         if self._reader is not None:
+            self._reader.record_measured()
             for snapshot in self._reader.snapshots():
                 if snapshot is None:
                     self._sender.count_drop(Signal.METRICS, Reason.ENCODING, 1)

@@ -6,8 +6,10 @@ collected at the interval: each is one request of its own, with its own time, an
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
+from opentelemetry.context import Context
+from opentelemetry.metrics import Histogram as HistogramApi
 from opentelemetry.sdk.metrics import Counter, Histogram, ObservableCounter
 from opentelemetry.sdk.metrics.export import (
     AggregationTemporality,
@@ -19,6 +21,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Span, set_span_in_context
 
 from verl_otel import semconv
 from verl_otel.delivery.handoff import Handoff
@@ -44,6 +47,7 @@ class GatheringReader(MetricReader):
         self._collected: MetricsData | None = None
         self._producers: list[Producer] = []
         self._snapshots = Handoff(MOST_SNAPSHOTS)
+        self._measured = Handoff()
 
     def add_producer(self, producer: Producer) -> None:
         """Ask `producer` too from now on."""
@@ -53,9 +57,21 @@ class GatheringReader(MetricReader):
         """Queue one snapshot; `make` is called later, by the gatherer's thread. Returns at once."""
         self._snapshots.put(make)
 
+    def put_measured(self, histogram: HistogramApi, value: float, attributes: Mapping[str, Any], span: Span) -> None:
+        """Have `value` recorded later, by the gatherer's thread, with `span` as its exemplar's. Returns at once."""
+        self._measured.put((histogram, value, attributes, span))
+
+    def record_measured(self) -> None:
+        """Record what was put."""
+        while measured := self._measured.take(512):
+            for histogram, value, attributes, span in measured:
+                with guard("recording a duration"):
+                    histogram.record(value, dict(attributes), context=set_span_in_context(span, Context()))
+
     def gather(self, time: int) -> MetricsData:
         """What the instruments and producers hold; `time` (ns since the epoch) is that of the producers' points."""
         self._collected = None
+        self.record_measured()
         with guard("collecting metrics"):
             self.collect()
         produced: list[Metric] = []
@@ -77,8 +93,8 @@ class GatheringReader(MetricReader):
             yield made
 
     def take_overflow(self) -> int:
-        """Snapshots dropped since the last call."""
-        return self._snapshots.take_overflow()
+        """Snapshots and measured values dropped since the last call."""
+        return self._snapshots.take_overflow() + self._measured.take_overflow()
 
     def _wrap(self, metrics: list[Metric], others: Sequence[ScopeMetrics] = ()) -> MetricsData:
         scoped = ScopeMetrics(_SCOPE, metrics, semconv.SCHEMA_URL)

@@ -59,12 +59,16 @@ class Receiver:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._server.shutdown()
         self._server.server_close()
-        self._file.close()
-
-    def _store(self, signal: str, body: bytes) -> None:
         with self._lock:
+            self._file.close()
+
+    def _store(self, signal: str, body: bytes) -> bool:
+        with self._lock:
+            if self._file.closed:  # a connection may outlive the server
+                return False
             self._file.write(_HEADER.pack(signal[:1].encode(), len(body)) + body)
             self._file.flush()
+            return True
 
 
 def read_capture(capture: Path) -> Iterator[tuple[str, Any]]:
@@ -96,8 +100,7 @@ class _Handler(BaseHTTPRequestHandler):
             _REQUESTS[signal].FromString(body)
         except (DecodeError, OSError, zlib.error, EOFError):
             return self._answer(400)
-        self.store(signal, body)
-        return self._answer(200)
+        return self._answer(200 if self.store(signal, body) else 503)
 
     def _answer(self, status: int) -> None:
         self.send_response(status)

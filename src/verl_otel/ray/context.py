@@ -8,7 +8,7 @@ puts the keyword back into the table; one without this package never does, and s
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from inspect import Parameter
 from types import ModuleType
 from typing import Any, Final
@@ -23,7 +23,7 @@ from verl_otel.telemetry import scope
 _PARAMETER: Final = Parameter(KEYWORD, Parameter.KEYWORD_ONLY, default=None)
 
 
-def enter(carrier: Mapping[str, str]) -> Callable[[], None]:
+def enter(carrier: bytes) -> Callable[[], None]:
     """Make the carried context current; returns what leaves it. Neither raises."""
     with guard("entering a carried context"):
         token = context.attach(scope.extract(carrier))
@@ -130,8 +130,7 @@ def _through_client() -> bool:
 
 
 def _carry(kwargs: Any, signature: Any) -> Any:
-    carrier: dict[str, str] = {}
-    if _takes(signature) and scope.inject(carrier):
+    if _takes(signature) and (carrier := scope.inject()) is not None:
         return {**(kwargs or {}), KEYWORD: carrier}
     return kwargs
 

@@ -1,13 +1,11 @@
 """One span being recorded: made current, known as open while it lasts, ended once, with its duration in a histogram."""
 
-import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Mapping
 from contextvars import Token
-from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
@@ -25,8 +23,7 @@ if TYPE_CHECKING:
 Attributes = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Open:
+class Open(NamedTuple):
     """A recording that lasts; `since`: monotonic seconds. `shown`: see `Recording`."""
 
     shown: Attributes | None
@@ -85,7 +82,7 @@ class Recording:
                 set_status_on_exception=False,
             )
             if root:
-                scope = dataclasses.replace(scope, root=self.span.get_span_context().span_id)
+                scope = scope._replace(root=self.span.get_span_context().span_id)
             hooks.on_span(self.span, name)
             self._token = context.attach(trace.set_span_in_context(self.span, within(scope, parent)))
             _open[self._number] = Open(shown_open, self._since, self)
@@ -97,10 +94,7 @@ class Recording:
 
     def stop(self) -> None:
         """End the span."""
-        if self._shown is not None and not self._ended:
-            with guard("noting a success"):
-                failure.succeeded()
-        self._end(None)
+        self._end(None, succeeded=self._shown is not None)
 
     def fail(self, error: BaseException) -> None:
         """End the span with an error status and the exception; the caller raises it on."""
@@ -121,31 +115,35 @@ class Recording:
             with guard("leaving a span's context"):
                 context.detach(token)
 
-    def _end(self, error: BaseException | None, *, leave: bool = True) -> None:
+    def _end(self, error: BaseException | None, *, leave: bool = True, succeeded: bool = False) -> None:
         if not self._ended:
             self._ended = True
             self._finish(error)
+            if succeeded:
+                with guard("noting a success"):
+                    failure.succeeded()
         if leave:
             self.detach()
 
     def _finish(self, error: BaseException | None) -> None:
         _open.pop(self._number, None)
-        # Each apart: an exception whose text can't be made must cost neither its duration nor the span.
         if error is not None:
+            # Apart: an exception whose text can't be made must cost neither its duration nor the span.
             with guard("ending a span"):
                 self.span.set_status(Status(StatusCode.ERROR, type(error).__name__))
                 self.span.set_status(Status(StatusCode.ERROR, _describe(error)))
                 self.span.record_exception(error)
-        if self._duration is not None:
-            with guard("ending a span"):
-                histogram, attributes = self._duration
-                seconds = monotonic() - self._since
-                # Inside the span's context, so that the exemplar leads to it.
-                histogram.record(seconds, dict(attributes))
-                labels = _labels(attributes)
-                _longest[labels] = max(seconds, _longest.get(labels, 0.0))
+        seconds = monotonic() - self._since
         with guard("ending a span"):
             self.span.end()
+        if self._duration is not None:
+            with guard("measuring a duration"):
+                histogram, attributes = self._duration
+                # Not recorded here: the SDK takes as long for that as for the span.
+                if (reader := runtime.current().pipeline.reader) is not None:
+                    reader.put_measured(histogram, seconds, attributes, self.span)
+                labels = _labels(attributes)
+                _longest[labels] = max(seconds, _longest.get(labels, 0.0))
 
     @property
     def duration_labels(self) -> _Labels:

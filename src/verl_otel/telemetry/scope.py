@@ -2,21 +2,16 @@
 
 import functools
 import json
-from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 _KEY: Final = context.create_key("verl-otel-scope")
-_CARRIED: Final = "verl-scope"
-_W3C: Final = TraceContextTextMapPropagator()
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(NamedTuple):
     """Step, timer name, whether it is validation, and the span id of the trace's root; None where unknown.
 
     Role and rank are of the worker whose call runs here, and not carried to others.
@@ -30,10 +25,13 @@ class Scope:
     rank: int | None = None
 
 
+_NOWHERE: Final = Scope()
+
+
 def current() -> Scope:
     """The scope of the current context; empty if none was set."""
     found = context.get_value(_KEY)
-    return found if isinstance(found, Scope) else Scope()
+    return found if isinstance(found, Scope) else _NOWHERE
 
 
 def within(scope: Scope, parent: Context | None = None) -> Context:
@@ -64,21 +62,22 @@ def root() -> trace.SpanContext:
     return trace.SpanContext(here.trace_id, known, here.is_remote, here.trace_flags, here.trace_state)
 
 
-def inject(carrier: MutableMapping[str, str]) -> bool:
-    """Write the current span (W3C trace context) and scope; False, and nothing written, if there is no span.
+def inject() -> bytes | None:
+    """The current span and scope, to be carried; None if there is no span.
 
-    The user's propagators (baggage, B3) are not asked: this travels from us to us.
+    Bytes, since Ray sends those as they are and pickles anything else. The user's propagators (baggage, B3) are not
+    asked: this travels from us to us.
     """
-    if not trace.get_current_span().get_span_context().is_valid:
-        return False
-    _W3C.inject(carrier)
+    here = trace.get_current_span().get_span_context()
+    if not here.is_valid:
+        return None
     scope = current()
-    carrier[_CARRIED] = json.dumps([scope.step, scope.phase, scope.validation, scope.root])
-    return True
+    span = (here.trace_id, here.span_id, int(here.trace_flags), here.trace_state.to_header())
+    return json.dumps([*span, scope.step, scope.phase, scope.validation, scope.root]).encode()
 
 
-def extract(carrier: Mapping[str, str]) -> Context:
+def extract(carrier: bytes) -> Context:
     """The context that `inject` wrote, on top of the current one."""
-    extracted = _W3C.extract(carrier)
-    carried = carrier.get(_CARRIED)
-    return within(Scope(*json.loads(carried)) if carried else Scope(), extracted)
+    trace_id, span_id, flags, state, *scope = json.loads(carrier)
+    span = trace.SpanContext(trace_id, span_id, True, trace.TraceFlags(flags), trace.TraceState.from_header([state]))
+    return within(Scope(*scope), trace.set_span_in_context(trace.NonRecordingSpan(span)))

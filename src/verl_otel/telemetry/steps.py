@@ -6,7 +6,6 @@ last one closed, and closes at the end of the call that logs the step: so it hol
 trainer a process; its threads and tasks may use this together.
 """
 
-import dataclasses
 import os
 import threading
 from collections.abc import Callable
@@ -144,7 +143,7 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
             _open_step(trainer)
         root, step = trainer.root, trainer.step
     if root is None:  # a timer of what lies outside steps
-        scope, parent = dataclasses.replace(here, phase=name), None
+        scope, parent = here._replace(phase=name), None
     else:
         scope = Scope(step, name, validation, root.span.get_span_context().span_id)
         parent = _parent(root)

@@ -1,6 +1,5 @@
 """Calls of a worker's methods: one span a rank, below the phase that asked for it."""
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Final
 
@@ -38,7 +37,7 @@ def start(call: WorkerCall) -> Recording | None:
             semconv.STEP: here.step,
             semconv.LANE: f"{call.role}/{call.rank}",
         },
-        scope=dataclasses.replace(here, role=call.role, rank=call.rank),
+        scope=here._replace(role=call.role, rank=call.rank),
         parent=context.set_value(_INSIDE, True),
         duration=(instruments().worker_duration, named),
         shown_open={**named, semconv.RANK: call.rank, **({semconv.PHASE: here.phase} if here.phase else {})},

@@ -47,6 +47,8 @@ def bridge_device_module() -> None:
         "max_memory_reserved": _peak_memory,
         "reset_peak_memory_stats": _nothing,
         "mem_get_info": _memory_info,
+        "get_rng_state": lambda *_: torch.get_rng_state(),
+        "set_rng_state": lambda state, *_: torch.set_rng_state(state),
         "manual_seed": torch.manual_seed,
         "manual_seed_all": torch.manual_seed,
     }
