@@ -15,6 +15,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
+from typing_extensions import Self
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 
 _DROPPED: Final = (
@@ -91,7 +93,7 @@ class Child:
         self._errors.seek(0)
         return self._errors.read()[-3000:]
 
-    def __enter__(self) -> "Child":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:

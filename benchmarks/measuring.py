@@ -79,6 +79,19 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     return median([a / b for a, b in zip(ours, theirs, strict=True)])
 
 
+def alternate(
+    pairs: int, ours: Callable[[], float], theirs: Callable[[], float], tell: Callable[[int], None]
+) -> tuple[list[float], list[float]]:
+    """Measure both sides in pairs, neither always first; `tell` is told the pairs done."""
+    found: tuple[list[float], list[float]] = ([], [])
+    sides = ((found[0], ours), (found[1], theirs))
+    for pair in range(pairs):
+        tell(pair)
+        for values, side in sides if pair % 2 else reversed(sides):
+            values.append(side())
+    return found
+
+
 def judge(measured: Interval, budget: float) -> Verdict:
     """Within or over the budget, if the whole interval is."""
     if measured.high <= budget:
