@@ -31,6 +31,7 @@ test: python
 	@$(RUN) -m pytest tests -m "not long" --junitxml=.work/test.xml
 
 test-all: test
+	@$(RUN) tests/ray_matrix.py
 	@$(RUN) -m pytest tests -m long --junitxml=.work/test-all.xml; code=$$?; \
 		$(RUN) tests/results.py .work/test.xml .work/test-all.xml; exit $$code
 

@@ -43,18 +43,24 @@ def find(python: str) -> str | None:
     return None
 
 
-def prepare(path: str, requirements: list[str]) -> Path:
-    """A venv with the package and these requirements; made once."""
-    folder = ROOT / ".work" / "matrix" / Path(path).name
+def prepare(path: str, requirements: list[str], name: str | None = None, before: tuple[str, ...] = ()) -> Path:
+    """A venv with the package and these requirements; made once.
+
+    `name`: of its folder, the Python's unless given. `before`: what is in it when the package is installed.
+    """
+    folder = ROOT / ".work" / "matrix" / (name or Path(path).name)
     python = folder / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    if not (done := folder / "done").exists() or done.read_text() != repr(requirements):
+    wanted = repr([*before, *requirements])
+    if not (done := folder / "done").exists() or done.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([path, "-m", "venv", str(folder)], check=True)
+        if before:
+            subprocess.run([*pip, *before], check=True)
         subprocess.run(
             [*pip, "pytest==9.2.0", "numpy", "packaging", "setuptools<81", *requirements, "-e", str(ROOT)], check=True
         )
-        done.write_text(repr(requirements))
+        done.write_text(wanted)
     return python
 
 

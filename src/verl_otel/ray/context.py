@@ -136,7 +136,8 @@ def _carry(kwargs: Any, signature: Any) -> Any:
 
 
 def _takes(signature: Any) -> bool:
-    return any(parameter.name == KEYWORD for parameter in signature)
+    # It is the last one, or last but one; others are many.
+    return any(parameter.name == KEYWORD for parameter in signature[-2:])
 
 
 def _with_keyword(parameters: list[Parameter]) -> list[Parameter]:
