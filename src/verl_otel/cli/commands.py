@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+from collections.abc import Callable, Iterable
 
 import click
 from rich.console import Console
@@ -43,7 +44,7 @@ def doctor(address: str | None, *, as_json: bool) -> None:
     for name, check in links:
         # What is wrong with the settings is a finding, said once.
         with console.status(f"testing {name}"), collect_complaints():
-            some = list(check())
+            some = _run(name, check)
         found += some
         if not as_json:
             show(console, name, some)
@@ -52,3 +53,13 @@ def doctor(address: str | None, *, as_json: bool) -> None:
         findings = [dataclasses.asdict(one) for one in found]
         click.echo(json.dumps({"ok": not failed, "version": __version__, "findings": findings}, indent=1))
     sys.exit(1 if failed else 0)
+
+
+def _run(link: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        found.extend(check())
+    except Exception as error:  # noqa: BLE001 - one link that can't be tested must not hide the others
+        detail = f"{type(error).__name__}: {error}"
+        found.append(Finding(link, "this test itself", State.FAILED, detail, "report it as a defect of verl-otel"))
+    return found

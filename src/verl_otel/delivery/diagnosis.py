@@ -4,8 +4,10 @@ Says what doesn't answer and what to do, the first time an endpoint fails and th
 when it is back.
 """
 
+import re
 import socket
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from verl_otel.delivery.core import Batch, Outcome, Refused, Unreachable
@@ -28,11 +30,11 @@ class Diagnosis:
         if isinstance(outcome, Unreachable):
             if place not in self.down:
                 self.down.add(place)
-                say(self._why(endpoint, place, outcome.detail))
+                say(self._why(endpoint, place, without_password(outcome.detail)))
         elif isinstance(outcome, Refused):
             if endpoint not in self._refused:
                 self._refused.add(endpoint)
-                say(_why_refused(endpoint, batch, outcome.detail))
+                say(without_password(_why_refused(endpoint, batch, outcome.detail)))
         elif place in self.down:
             self.down.discard(place)
             say(f"{place} answers again; what was kept is being sent")
@@ -65,9 +67,17 @@ def _why_refused(endpoint: str, batch: Batch, detail: str) -> str:
     )
 
 
+_USERINFO: Final = re.compile(r"[^\s/@:]+:[^\s/@]+@")
+
+
+def without_password(text: str) -> str:
+    """A text for people, without the user and password that an endpoint in it may hold."""
+    return _USERINFO.sub("***@", text)
+
+
 def _address(endpoint: str) -> str:
     netloc = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").netloc or endpoint
-    return netloc.rpartition("@")[2]  # a password in an endpoint is not for a log
+    return netloc.rpartition("@")[2]
 
 
 def _answers_http(address: str) -> bool | None:

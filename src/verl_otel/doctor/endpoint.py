@@ -7,12 +7,14 @@ import os
 import time
 from collections.abc import Iterator
 from email.utils import parsedate_to_datetime
+from http.client import HTTPException
 from typing import Final
 from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from verl_otel.delivery.core import Accepted, Batch, Refused, Signal, Worth
 from verl_otel.delivery.destinations import Destination, read_destinations
+from verl_otel.delivery.diagnosis import without_password
 from verl_otel.delivery.transports import Transport, is_loopback
 from verl_otel.doctor.findings import Finding, State
 from verl_otel.settings import Settings
@@ -37,7 +39,7 @@ def check(link: str = "endpoint") -> Iterator[Finding]:
 
 def _try(link: str, signal: Signal, destination: Destination) -> Finding:
     start = time.monotonic()
-    endpoint, detail = _send(signal, destination)
+    endpoint, detail = map(without_password, _send(signal, destination))
     if not detail:
         took = (time.monotonic() - start) * 1000
         return Finding(link, signal.value, State.OK, f"{endpoint} by {_NAMES[destination.kind]} in {took:.0f} ms")
@@ -82,7 +84,7 @@ def clock_skew(url: str) -> float | None:
             headers = answer.headers
     except HTTPError as error:  # an answer too, with a date
         headers = error.headers
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):  # the last where no HTTP is spoken
         return None
     after = time.time()
     if not (date := headers.get("Date")):

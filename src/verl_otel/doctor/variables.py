@@ -4,16 +4,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Final
 
 from verl_otel.delivery.destinations import check_sampler, export_interval, read_destinations
+from verl_otel.delivery.diagnosis import without_password
 from verl_otel.doctor.findings import Finding, State
 from verl_otel.settings import PREFIX, Settings, collect_complaints
 
 _LINK: Final = "settings"
 _SECRET: Final = re.compile(r"HEADERS$|CREDENTIAL|TOKEN|PASSWORD|_KEY$")
-_USERINFO: Final = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def check(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
@@ -21,10 +20,12 @@ def check(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     with collect_complaints() as complaints:
         settings = Settings.read(environ)
     for one in fields(Settings):
-        variable = PREFIX + one.name.upper()
-        if one.name not in ("role", "attempt"):
+        variable, value = PREFIX + one.name.upper(), getattr(settings, one.name)
+        if one.name == "headers_file" and value is not None and not os.access(value, os.R_OK):
+            yield Finding(_LINK, variable, State.FAILED, f"{value} can't be read", "make it readable on every node")
+        elif one.name not in ("role", "attempt"):
             source = "environment" if variable in environ else "default"
-            yield Finding(_LINK, variable, State.OK, f"{getattr(settings, one.name)} ({source})")
+            yield Finding(_LINK, variable, State.OK, f"{value} ({source})")
     for name in sorted(one for one in environ if one.startswith("OTEL_")):
         yield Finding(_LINK, name, State.OK, f"{shown(name, environ[name])} (environment)")
     destinations, wrong = read_destinations(environ, settings.headers_file)
@@ -34,13 +35,10 @@ def check(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
             yield Finding(_LINK, "complaint", State.WARNING, complaint)
     for signal, destination in destinations.items():
         yield Finding(_LINK, signal.value, State.OK, f"leave by {destination.kind}")
-    if settings.headers_file is not None and not os.access(Path(settings.headers_file), os.R_OK):
-        detail = f"{settings.headers_file} can't be read"
-        yield Finding(_LINK, f"{PREFIX}HEADERS_FILE", State.FAILED, detail, "make it readable on every node")
 
 
 def shown(name: str, value: str) -> str:
     """A variable's value for people: hidden if its name says it may be secret, without a URL's user and password."""
     if _SECRET.search(name):
         return "***"
-    return _USERINFO.sub("***@", value)
+    return without_password(value)
