@@ -1,6 +1,7 @@
 """A greedy real run, twice without us and once with us: what the two plain runs agree on, the observed one agrees on.
 
-What varies from run to run without us (times, memory, sums in the order in which rollouts came back) says nothing.
+What varies from run to run without us (times, memory) says nothing. A step has one sample, since sums in bfloat16 depend
+on the order in which several come back.
 """
 
 import math
@@ -16,6 +17,10 @@ GREEDY = (
     "algorithm.adv_estimator=reinforce_plus_plus",
     "actor_rollout_ref.rollout.n=1",
     "actor_rollout_ref.rollout.top_k=1",
+    "data.train_batch_size=1",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=1",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=1",
 )
 MEASURED = ("timing_s/", "timing_per_token_ms/", "perf/", "actor/perf/")
 
