@@ -32,8 +32,9 @@ test: python
 
 test-all: test
 	@$(RUN) tests/ray_matrix.py
+	@TEST_OUTAGE_SECONDS=600 $(RUN) -m pytest tests/integration/test_outages.py --junitxml=.work/test-outage.xml
 	@$(RUN) -m pytest tests -m long --junitxml=.work/test-all.xml; code=$$?; \
-		$(RUN) tests/results.py .work/test.xml .work/test-all.xml; exit $$code
+		$(RUN) tests/results.py .work/test.xml .work/test-outage.xml .work/test-all.xml; exit $$code
 
 bench: python
 	@$(ANY_PYTHON) examples/cpu/install.py --tests

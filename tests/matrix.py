@@ -10,14 +10,25 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FLOORS = ["-r", str(ROOT / "tests" / "floors.txt")]
-BETWEEN = ["opentelemetry-sdk==1.36.0", "opentelemetry-exporter-otlp==1.36.0", "opentelemetry-instrumentation==0.57b0"]
+
+
+def release(number: str, beta: str) -> list[str]:
+    """OpenTelemetry's packages of one release."""
+    stable = [f"{name}=={number}" for name in ("opentelemetry-sdk", "opentelemetry-exporter-otlp")]
+    return [*stable, f"opentelemetry-instrumentation=={beta}"]
+
+
 ROWS = (
     ("python3.10", "oldest OpenTelemetry", FLOORS),
-    ("python3.11", "OpenTelemetry 1.36", BETWEEN),
-    ("python3.12", "current OpenTelemetry", ["opentelemetry-exporter-otlp"]),
+    ("python3.11", "OpenTelemetry 1.36", release("1.36.0", "0.57b0")),
+    ("python3.12", "OpenTelemetry 1.38", release("1.38.0", "0.59b0")),
     ("python3.13", "current OpenTelemetry", ["opentelemetry-exporter-otlp"]),
 )
-TESTS = ("tests/unit", "tests/integration/test_delivery.py", "tests/contract/test_otel_internals.py")
+TESTS = (
+    "tests/unit",
+    "tests/contract/test_otel_internals.py",
+    *(f"tests/integration/test_{name}.py" for name in ("delivery", "interop", "variables")),
+)
 
 
 def main() -> int:

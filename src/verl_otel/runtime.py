@@ -69,10 +69,12 @@ def flush(seconds: float | None = None) -> bool:
 def stop(*, flush: bool = True) -> None:
     """End delivery; a later `current()` starts anew."""
     global _current, _failed
-    with _lock:
-        runtime, _current, _failed = _current, None, False
-    if runtime is not None:
+    # It stays the current one while it flushes: what the gatherer's thread asks of it must not start another.
+    if (runtime := _current) is not None:
         runtime.stop(flush=flush)
+    with _lock:
+        if _current is runtime:
+            _current, _failed = None, False
 
 
 def _forget_in_child() -> None:

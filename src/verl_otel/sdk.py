@@ -106,8 +106,9 @@ def make_resource(run_id: str | None, attempt: int = 1) -> Resource:
 
 
 def _service_is_named() -> bool:
-    return bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get(
-        "OTEL_RESOURCE_ATTRIBUTES", ""
+    pairs = (one.partition("=") for one in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "").split(","))
+    return bool(os.environ.get("OTEL_SERVICE_NAME")) or any(
+        name.strip() == service_attributes.SERVICE_NAME and value.strip() for name, _, value in pairs
     )
 
 

@@ -23,7 +23,9 @@ def instrument() -> None:
     global _wanted, _waiting
     _wanted = True
     if any(name in sys.modules for name in AWAITED):
-        _enter()
+        # The SDK raises at import for a propagator in OTEL_PROPAGATORS that isn't installed, for one.
+        with guard("instrumenting"):
+            _enter()
     elif not _waiting:
         _waiting = True  # wrapt can't withdraw a hook
         for name in AWAITED:

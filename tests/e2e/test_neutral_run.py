@@ -1,7 +1,7 @@
 """A greedy real run, twice without us and once with us: what the two plain runs agree on, the observed one agrees on.
 
-What varies from run to run without us (times, memory) says nothing. A step has one sample, since sums in bfloat16 depend
-on the order in which several come back.
+What varies from run to run without us (times, memory) says nothing. A step has one sample, since sums in bfloat16
+depend on the order in which several come back.
 """
 
 import math

@@ -12,7 +12,7 @@ from verl_otel import semconv
 
 pytestmark = pytest.mark.verl
 
-LONG = ("colocate_async", "one_step_off")
+LONG = ("colocate_async", "separate_async", "one_step_off", "legacy")
 
 
 @pytest.fixture(

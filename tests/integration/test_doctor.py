@@ -74,7 +74,8 @@ class Late(BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
 
-    do_HEAD = do_POST
+    def do_HEAD(self):
+        self.do_POST()
 
     def date_time_string(self, timestamp=None):
         return "Mon, 30 Nov 2015 10:00:00 GMT"

@@ -159,9 +159,11 @@ class Core:
         if isinstance(outcome, Refused):
             self._dropped[batch.signal, Reason.REFUSED] += batch.items
         else:
-            self._exported[batch.signal] += batch.items - outcome.rejected
-            if outcome.rejected:
-                self._dropped[batch.signal, Reason.PARTIAL] += outcome.rejected
+            # A backend may say anything; no more can be rejected than there was.
+            rejected = min(max(outcome.rejected, 0), batch.items)
+            self._exported[batch.signal] += batch.items - rejected
+            if rejected:
+                self._dropped[batch.signal, Reason.PARTIAL] += rejected
 
     def release(self) -> None:
         """Take back what `next` gave and `settle` could not take: it waits again."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from opentelemetry.util.re import parse_env_headers
 
@@ -35,13 +35,27 @@ class Destination:
         if self.headers_file is None:
             return None
         try:
-            text = Path(self.headers_file).read_text()
-        except OSError as error:
+            text = Path(self.headers_file).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
             say(f"VERL_OTEL_HEADERS_FILE: {error}; sending without its headers")
             return None
         names = (f"OTEL_EXPORTER_OTLP_{signal.name}_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS")
         _, environment = _first(os.environ, *names)
-        return dict(parse_env_headers(",".join([environment, *text.split("\n")]).strip(","), liberal=True))
+        return {**parse_env_headers(environment, liberal=True), **_parse_headers(text)}
+
+
+def _parse_headers(text: str) -> dict[str, str]:
+    # Not by the SDK, which shows in a warning what it can't read: a token, for one.
+    found, unusable = {}, 0
+    for one in text.replace("\n", ",").split(","):
+        name, equals, value = one.partition("=")
+        if equals and name.strip():
+            found[name.strip().lower()] = unquote(value.strip())
+        elif one.strip():
+            unusable += 1
+    if unusable:
+        say(f"VERL_OTEL_HEADERS_FILE: {unusable} of its lines are not key=value and are left out")
+    return found
 
 
 def read_destinations(
@@ -55,7 +69,7 @@ def read_destinations(
     found: dict[Signal, Destination] = {}
     complaints: list[str] = []
     for signal in Signal:
-        names = [one.strip().lower() for one in environ.get(f"OTEL_{signal.name}_EXPORTER", "otlp").split(",")]
+        names = [one.strip().lower() for one in (environ.get(f"OTEL_{signal.name}_EXPORTER") or "otlp").split(",")]
         if "otlp" in names:
             if (kind := _otlp_kind(environ, signal.name, complaints)) is not None:
                 found[signal] = Destination(kind, headers_file)

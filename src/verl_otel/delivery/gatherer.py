@@ -49,10 +49,12 @@ class Gatherer:
         self._round = threading.Condition()
         self._asked = self._answered = 0
         self._stopping = False
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread."""
-        threading.Thread(target=self._run, name="verl-otel-gather", daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name="verl-otel-gather", daemon=True)
+        self._thread.start()
 
     def watch(self, look: Callable[[], None]) -> None:
         """Call `look` at each interval too, whether metrics are collected or not."""
@@ -67,9 +69,11 @@ class Gatherer:
             return self._round.wait_for(lambda: self._answered >= mine, max(0.0, deadline - monotonic()))
 
     def stop(self) -> None:
-        """Gather no more."""
+        """Gather no more; what is still with us is counted as lost."""
         self._stopping = True
         self._wake.set()
+        if self._thread is not None:
+            self._thread.join(TICK)  # unless a producer hangs
 
     def _run(self) -> None:
         suppress_instrumentation()
@@ -92,6 +96,17 @@ class Gatherer:
             with self._round:
                 self._answered = asked
                 self._round.notify_all()
+        self._count_left()
+
+    def _count_left(self) -> None:
+        left = {
+            Signal.TRACES: self._handoffs.spans.discard(),
+            Signal.LOGS: self._handoffs.events.discard() + self._handoffs.messages.discard(),
+            Signal.METRICS: self._reader.discard() if self._reader is not None else 0,
+        }
+        for signal, items in left.items():
+            if items and signal in self._make:
+                self._sender.count_drop(signal, Reason.EXIT, items)
 
     def _encode_handed_over(self) -> None:
         self._drain(Signal.TRACES, self._handoffs.spans, Worth.SPAN)

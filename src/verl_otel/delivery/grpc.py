@@ -14,7 +14,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from verl_otel.delivery.core import Batch, Outcome, Refused, Signal, Unreachable
-from verl_otel.delivery.transports import accepted, is_loopback
+from verl_otel.delivery.transports import accepted, is_loopback, timeout, variable
 
 
 class GrpcTransport:
@@ -30,6 +30,9 @@ class GrpcTransport:
     def _connect(self) -> None:
         exporter = _exporter(self._signal)
         options: dict[str, Any] = {"headers": tuple(self._headers.items())} if self._headers else {}
+        # The exporter raises for every word but gzip, the standard's own `none` among them, and for a bad time-out.
+        options["compression"] = _compression(self._signal)
+        options["timeout"] = timeout(self._signal)
         made = exporter(**options)
         # A proxy variable would send even loopback traffic away; older exporters have no way to say so.
         if is_loopback(made._endpoint) and "channel_options" in inspect.signature(exporter).parameters:  # noqa: SLF001
@@ -77,6 +80,11 @@ _RETRYABLE: Final = frozenset(
         "DATA_LOSS",
     }
 )
+
+
+def _compression(signal: Signal) -> grpc.Compression:
+    gzip = variable(signal, "COMPRESSION").lower() == "gzip"
+    return grpc.Compression.Gzip if gzip else grpc.Compression.NoCompression
 
 
 def _exporter(signal: Signal) -> Any:

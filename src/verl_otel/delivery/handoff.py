@@ -35,6 +35,10 @@ class Handoff:
         # One thread takes, so what is counted here is still there.
         return [self._objects.popleft() for _ in range(min(most, len(self._objects)))]
 
+    def discard(self) -> int:
+        """Drop everything; returns how much that is, with what was dropped before and not yet told."""
+        return len(self.take(len(self._objects))) + self.take_overflow()
+
     def take_overflow(self) -> int:
         """How many were dropped since the last call."""
         overflow, self.overflow = self.overflow, 0

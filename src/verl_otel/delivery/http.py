@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import requests
 from google.protobuf.message import DecodeError
+from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -19,7 +20,7 @@ from opentelemetry.sdk.metrics.export import MetricsData
 from requests.adapters import BaseAdapter, HTTPAdapter
 
 from verl_otel.delivery.core import Accepted, Batch, Outcome, Refused, Signal, Unreachable
-from verl_otel.delivery.transports import accepted, is_loopback
+from verl_otel.delivery.transports import accepted, is_loopback, timeout, variable
 
 
 class HttpTransport:
@@ -35,7 +36,12 @@ class HttpTransport:
         session.mount("http://", kept)
         session.mount("https://", kept)
         exporter, nothing = _http_exporter(signal)
-        exporter(session=session, headers=dict(headers) if headers else None).export(nothing)
+        exporter(
+            session=session,
+            headers=dict(headers) if headers else None,
+            compression=_known(variable(signal, "COMPRESSION")),
+            timeout=timeout(signal),
+        ).export(nothing)
         if kept.request is None:
             raise RuntimeError("the OTLP/HTTP exporter made no request to learn from")
         self._template, self._options = kept.request, kept.options
@@ -107,6 +113,11 @@ class _KeepRequest(BaseAdapter):
         """Nothing is open."""
 
 
+def _known(compression: str) -> Compression:
+    known = compression.lower() in ("gzip", "deflate")
+    return Compression(compression.lower()) if known else Compression.NoCompression
+
+
 def _compression(encoding: str) -> Callable[[bytes], bytes]:
     if encoding == "gzip":
         return gzip.compress
@@ -124,7 +135,7 @@ def _retry_after(text: str | None) -> float | None:
         pass
     try:
         when = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return max(0.0, (when.replace(tzinfo=when.tzinfo or timezone.utc) - datetime.now(timezone.utc)).total_seconds())
 

@@ -92,6 +92,10 @@ class GatheringReader(MetricReader):
                 made = self._wrap(list(makers[0]()))
             yield made
 
+    def discard(self) -> int:
+        """Drop the queued snapshots; returns how many."""
+        return self._snapshots.discard()
+
     def take_overflow(self) -> int:
         """Snapshots and measured values dropped since the last call."""
         return self._snapshots.take_overflow() + self._measured.take_overflow()

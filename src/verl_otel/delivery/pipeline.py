@@ -3,6 +3,8 @@
 What is delivered, and how, is said by the standard variables: see `destinations`.
 """
 
+import os
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Final
@@ -116,9 +118,29 @@ class Pipeline:
             yield counter(semconv.TELEMETRY_ERRORS, places, start, time)
 
 
+_making = threading.Lock()
+_held = False
+
+
+def _before_fork() -> None:
+    # A child keeps the lock of a module that a thread of ours was importing, and would wait for it for ever. Not for
+    # longer than this: the forking thread may hold what that import waits for.
+    global _held
+    _held = _making.acquire(timeout=5)
+
+
+def _after_fork() -> None:
+    if _held:
+        _making.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+
+
 def _encoder(destination: Destination) -> "Callable[[], Encoder]":
     def make() -> "Encoder":
-        from verl_otel.delivery import encoding
+        with _making:
+            from verl_otel.delivery import encoding
 
         return encoding.ConsoleEncoder() if destination.kind == "console" else encoding.OtlpEncoder()
 
@@ -131,12 +153,13 @@ def _connect(signal: Signal, destination: Destination) -> "Callable[[], Transpor
             from verl_otel.delivery.transports import ConsoleTransport
 
             return ConsoleTransport()
-        if destination.kind == "grpc":
-            from verl_otel.delivery.grpc import GrpcTransport
+        with _making:
+            if destination.kind == "grpc":
+                from verl_otel.delivery.grpc import GrpcTransport
 
-            return GrpcTransport(signal, destination.headers(signal))
-        from verl_otel.delivery.http import HttpTransport
+                return GrpcTransport(signal, destination.headers(signal))
+            from verl_otel.delivery.http import HttpTransport
 
-        return HttpTransport(signal, destination.headers(signal))
+            return HttpTransport(signal, destination.headers(signal))
 
     return make

@@ -46,6 +46,9 @@ class Sender:
     def offer(self, batch: Batch) -> None:
         """Queue a batch; returns at once."""
         with self._changed:
+            if self._stopping:  # what was being gathered when the end came
+                self._core.count_drop(batch.signal, Reason.EXIT, batch.items)
+                return
             self._core.offer(batch)
             self._changed.notify_all()
 

@@ -6,6 +6,7 @@ variables. Their retry loops are not used: they give up, forget, and read a part
 These modules are imported by the sender's thread only.
 """
 
+import os
 import sys
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
@@ -26,6 +27,21 @@ def is_loopback(url: str) -> bool:
     """Whether the endpoint is on this machine, where no proxy is to be asked."""
     host = (urlsplit(url if "//" in url else f"//{url}").hostname or "").lower()
     return host == "localhost" or host.startswith("127.") or host == "::1"
+
+
+# What an exporter raises for, and takes from its caller instead.
+
+
+def variable(signal: Signal, name: str) -> str:
+    names = (f"OTEL_EXPORTER_OTLP_{signal.name}_{name}", f"OTEL_EXPORTER_OTLP_{name}")
+    return next((text for one in names if (text := os.environ.get(one, "").strip())), "")
+
+
+def timeout(signal: Signal) -> float:
+    try:
+        return float(variable(signal, "TIMEOUT") or 10)
+    except ValueError:
+        return 10.0
 
 
 _REJECTED: Final = {

@@ -150,7 +150,7 @@ class Capture:
             who = _attributes(resource.resource.attributes)
             for _, record in _each(resource.scope_logs, "log_records"):
                 attributes = _attributes(record.attributes)
-                name = record.event_name or attributes.get("event.name", "")
+                name = getattr(record, "event_name", "") or attributes.get("event.name", "")
                 self.events.append(CapturedEvent(name, record.time_unix_nano, attributes, who))
 
 
