@@ -51,9 +51,10 @@ def _record(
     import opentelemetry.sdk._logs
 
     older = getattr(opentelemetry.sdk._logs, "LogRecord", None)  # noqa: SLF001 - the SDK's name for its logs package
-    if older is None:
+    # A logger that takes the parts of a record takes the API's, too.
+    if older is None or "event_name" in signature(current.event_logger.emit).parameters:
         return LogRecord(**common, event_name=name)
-    # Before SDK 1.39 the record must be the SDK's own and knows its resource; a name it may not know is an attribute.
+    # Before SDK 1.37 the record must be the SDK's own and knows its resource; a name it may not know is an attribute.
     common["resource"] = current.resource
     if "event_name" in signature(older).parameters:
         return older(**common, event_name=name)
