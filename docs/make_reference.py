@@ -4,7 +4,8 @@ from dataclasses import fields
 from pathlib import Path
 
 from verl_otel import semconv
-from verl_otel.settings import PREFIX, Settings
+from verl_otel.door import INSTRUMENTORS
+from verl_otel.settings import INTERNAL, PREFIX, Settings
 
 HERE = Path(__file__).resolve().parent
 TYPES = {str: "string", int: "int", float: "double", bool: "boolean", tuple: "array"}
@@ -23,7 +24,7 @@ def reference() -> str:
     lines += [f"- `{name}`" for name in sorted(semconv.SPAN_NAMES)]
     lines += [f"- `{prefix}<name>`" for prefix in semconv.SPAN_PREFIXES]
     lines += ["", "## Events", ""]
-    lines += [f"- `{name}`" for name in (semconv.EVENT_RUN_START, semconv.EVENT_RUN_END, semconv.EVENT_PROFILE)]
+    lines += [f"- `{name}`" for name in semconv.EVENTS]
     lines += [
         "",
         "## Metrics",
@@ -56,8 +57,8 @@ driver, and the default is taken. Flags take true/false, 1/0, yes/no and on/off.
 |---|---|---|
 {rows}
 
-`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS` takes `verl_ray` (reaching workers; without it only the driver's process is
-observed), `verl_tracking`, `verl_trainers`, `verl_timers`, `verl_workers`, `verl_profiler`, `verl_rollouts`, or `*`.
+`OTEL_PYTHON_DISABLED_INSTRUMENTATIONS` takes any of these, or `*`: {names}.
+Without `verl_ray` workers aren't reached, and only the driver's process is observed.
 
 In a program, `verl_otel.flush(seconds)` sends what this process has.
 
@@ -86,10 +87,11 @@ verl-otel, `none` sends nothing, and verl-otel ignores any other value. In a lis
 def configuration() -> str:
     """Every variable of ours."""
     rows = []
-    for one in fields(Settings):
+    for one in (one for one in fields(Settings) if PREFIX + one.name.upper() not in INTERNAL):
         default = "" if one.default is None else f"`{str(one.default).lower()}`"
         rows.append(f"| `{PREFIX}{one.name.upper()}` | {default} | {one.metadata['help']} |")
-    return CONFIGURATION.format(rows="\n".join(rows))
+    names = ", ".join(f"`{kind.name}`" for kind in INSTRUMENTORS)
+    return CONFIGURATION.format(rows="\n".join(rows), names=names)
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from verl_otel.delivery.diagnosis import Diagnosis
 from verl_otel.delivery.pipeline import Pipeline
 from verl_otel.guard import guard, say
 from verl_otel.ids import SystemIdGenerator
+from verl_otel.redaction import without_secrets
 from verl_otel.settings import PER_PROCESS, Settings
 from verl_otel.version import __version__
 
@@ -52,6 +53,7 @@ class Runtime:
         if self.pipeline.span_processor is not None:
             self._tracers.add_span_processor(self.pipeline.span_processor)
         readers = [self.pipeline.reader] if self.pipeline.reader is not None else []
+        self._others: dict[tuple[str | None, ...], Tracer] = {}
         self._meters = MeterProvider(metric_readers=readers, resource=self.resource, shutdown_on_exit=False)
         self._loggers = LoggerProvider(resource=self.resource, shutdown_on_exit=False)
         if self.pipeline.log_processor is not None:
@@ -62,8 +64,14 @@ class Runtime:
         self.event_logger: Any = self._loggers.get_logger(*scope, schema_url=semconv.SCHEMA_URL)
 
     def tracer_for(self, name: str, version: str | None, schema_url: str | None) -> Tracer:
-        """A tracer for a scope of someone else's, delivered with ours."""
-        return self._tracers.get_tracer(name, version, schema_url=schema_url)
+        """A tracer for a scope of someone else's, delivered with ours.
+
+        Each is made once: the SDK sets Python's warning filters anew for every one, and so shows warnings again.
+        """
+        key = (name, version, schema_url)
+        if key not in self._others:
+            self._others[key] = self._tracers.get_tracer(name, version, schema_url=schema_url)
+        return self._others[key]
 
     def start(self) -> None:
         """Start delivery."""
@@ -89,7 +97,7 @@ class Runtime:
     def _say(self, complaints: list[str]) -> None:
         if self.settings.role == "driver":
             for complaint in complaints:
-                say(complaint)
+                say(without_secrets(complaint))
 
 
 def make_resource(run_id: str | None, attempt: int = 1) -> Resource:

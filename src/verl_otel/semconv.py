@@ -41,6 +41,8 @@ EVENT_RUN_RESUME: Final = "verl.run.resume"
 EVENT_STUCK: Final = "verl.phase.stuck"
 EVENT_PROFILE: Final = "verl.profiler.capture"
 
+EVENTS: Final = (EVENT_RUN_START, EVENT_RUN_RESUME, EVENT_RUN_END, EVENT_STUCK, EVENT_PROFILE)
+
 EVENT_NAME: Final = "event.name"
 """Attribute that has the name where the SDK's log records have none yet."""
 
@@ -92,7 +94,11 @@ LOCAL_STEP: Final = _attribute(
 PHASE: Final = _attribute("verl.phase", str, "verl's timer name; on worker spans the phase that asked for the call.")
 ROLE: Final = _attribute("verl.role", str, "Role of a worker.")
 RANK: Final = _attribute("verl.rank", int, "Rank of a worker; unique only together with its role.")
-LANE: Final = _attribute("verl.lane", str, "Row of a state timeline: trainer, <role>/<rank>, replica/<number>.")
+LANE: Final = _attribute(
+    "verl.lane",
+    str,
+    "Row of a state timeline: trainer, trainer/<rank> under torchrun, <role>/<rank>, replica/<number>.",
+)
 TRUNCATED: Final = _attribute("verl.truncated", bool, "The span was open at an orderly end, and was ended for it.")
 VALIDATION: Final = _attribute("verl.validation", bool, "Whether it is validation.")
 WORKER_METHOD: Final = _attribute("verl.worker.method", str, "The registered method.")

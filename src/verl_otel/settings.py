@@ -123,7 +123,7 @@ class Settings:
             if (one := known.get(name)) is None:
                 close = difflib.get_close_matches(name, known, n=1, cutoff=0.8)
                 remedy = (
-                    f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known.keys() - _INTERNAL))}"
+                    f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(known.keys() - INTERNAL))}"
                 )
                 _warn_once(f"{name} is not a variable of verl-otel and is ignored; {remedy}")
                 continue
@@ -162,7 +162,8 @@ def peek(name: str) -> Any:
         return one.default
 
 
-_INTERNAL: Final = {f"{PREFIX}ROLE", f"{PREFIX}ATTEMPT"}
+INTERNAL: Final = {f"{PREFIX}ROLE", f"{PREFIX}ATTEMPT"}
+"""Set by one process of ours for another; no user's business."""
 
 _warned: set[str] = set()
 _collected: list[str] | None = None

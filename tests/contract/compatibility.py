@@ -15,10 +15,8 @@ HEAD = """# Compatibility
 
 Needs Python 3.10 to 3.13 and OpenTelemetry 1.30 or newer; the tests that need no verl run on all of these.
 
-Run for real in the tests: verl 0.9.1 with its V1 trainer in `sync` mode, Ray 2.60.0, vLLM 0.27.1 on CPU, one node and
-one rank. Not run yet: GPUs, several nodes or ranks, SGLang, Megatron, the modes `colocate_async` and
-`separate_async`, the legacy trainer, `ray job submit`, `uv run`. For these, and for other versions of verl, the table
-below holds.
+What was run for real, trainers and clusters too, is in [where it runs](where-it-runs.md). For what wasn't, and for other
+versions of verl, the table below holds.
 
 It is made by `make compatibility` from the instrumentors' tables and verl's wheels; a test holds it to them. A hook
 point is *there* if the wheel has it with every parameter that is read; *no module* and *absent* mean that this verl

@@ -150,4 +150,4 @@ def test_without_the_extra_one_line_says_what_to_install(tmp_path):
     (tmp_path / "click.py").write_text("raise ImportError('none here', name='click')\n")
     code, _, printed = doctor(PYTHONPATH=str(tmp_path))
     assert code == 1
-    assert printed.strip() == "verl-otel's command needs click: pip install 'verl-otel[cli]'"
+    assert printed.strip() == "verl-otel's command needs click: install the extra `cli` (click and rich)"

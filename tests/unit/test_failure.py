@@ -1,5 +1,7 @@
 """The earliest error of a run, apart from the noise of its teardown."""
 
+import asyncio
+
 import pytest
 
 from verl_otel.telemetry import failure, run, steps, workers
@@ -56,3 +58,22 @@ def test_an_interrupt_is_no_failure(error, recorded):
     run.note_outcome(Failure.of(error))
     run.end()
     assert end_of(recorded)["verl.run.outcome"] == "interrupted"
+
+
+def test_a_cancelled_phase_is_noise_and_an_exception_without_text_is_told(recorded):
+    class SilentError(Exception):
+        def __str__(self):
+            raise ValueError
+
+    run.start()
+    workers.start(WorkerCall("actor", 0, "update_actor")).fail(asyncio.CancelledError())
+    run.note_outcome(Failure.of(SilentError()))
+    run.end()
+    end = end_of(recorded)
+    assert (end["verl.run.outcome"], end["exception.type"], end["exception.message"]) == ("failed", "SilentError", "")
+
+
+def test_causes_that_go_in_a_circle_end():
+    error = ValueError("round")
+    error.cause = error
+    assert Failure.of(error).message == "round"

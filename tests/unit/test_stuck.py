@@ -90,3 +90,17 @@ def test_zero_switches_it_off(switched_off, recorded, clock):
     stuck.check()
     assert stuck_events(recorded) == []
     phase.stop()
+
+
+def test_work_around_short_work_is_told_of_once(patient, recorded, clock):
+    steps.trainer_started(lambda: 1)
+    outer = steps.phase("step", is_step=True)
+    clock.now += 400
+    for _ in range(3):
+        stuck.check()
+        inner = steps.phase("gen")
+        stuck.check()
+        inner.stop()
+    stuck.check()
+    assert [one["verl.phase"] for one in stuck_events(recorded)] == ["step"]
+    outer.stop()

@@ -9,7 +9,7 @@ def main() -> None:
         import click  # noqa: F401
         import rich  # noqa: F401
     except ImportError as error:
-        sys.exit(f"verl-otel's command needs {error.name}: pip install 'verl-otel[cli]'")
+        sys.exit(f"verl-otel's command needs {error.name}: install the extra `cli` (click and rich)")
     from verl_otel.cli.commands import commands
 
     commands()

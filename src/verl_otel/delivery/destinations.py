@@ -49,12 +49,14 @@ def _parse_headers(text: str) -> dict[str, str]:
     found, unusable = {}, 0
     for one in text.replace("\n", ",").split(","):
         name, equals, value = one.partition("=")
-        if equals and name.strip():
-            found[name.strip().lower()] = unquote(value.strip())
+        value = unquote(value).strip()
+        # What a header can't hold, HTTP libraries refuse with the value in their message.
+        if equals and name.strip() and value.isprintable():
+            found[name.strip().lower()] = value
         elif one.strip():
             unusable += 1
     if unusable:
-        say(f"VERL_OTEL_HEADERS_FILE: {unusable} of its lines are not key=value and are left out")
+        say(f"VERL_OTEL_HEADERS_FILE: {unusable} of its lines are no usable key=value and are left out")
     return found
 
 

@@ -4,14 +4,13 @@ Says what doesn't answer and what to do, the first time an endpoint fails and th
 when it is back.
 """
 
-import re
 import socket
 from collections.abc import Mapping
-from typing import Final
 from urllib.parse import urlsplit
 
 from verl_otel.delivery.core import Batch, Outcome, Refused, Unreachable
 from verl_otel.guard import say
+from verl_otel.redaction import without_secrets
 
 
 class Diagnosis:
@@ -30,11 +29,11 @@ class Diagnosis:
         if isinstance(outcome, Unreachable):
             if place not in self.down:
                 self.down.add(place)
-                say(self._why(endpoint, place, without_password(outcome.detail)))
+                say(self._why(endpoint, place, without_secrets(outcome.detail)))
         elif isinstance(outcome, Refused):
             if endpoint not in self._refused:
                 self._refused.add(endpoint)
-                say(without_password(_why_refused(endpoint, batch, outcome.detail)))
+                say(without_secrets(_why_refused(endpoint, batch, outcome.detail)))
         elif place in self.down:
             self.down.discard(place)
             say(f"{place} answers again; what was kept is being sent")
@@ -65,14 +64,6 @@ def _why_refused(endpoint: str, batch: Batch, detail: str) -> str:
         f"{endpoint} refuses {batch.signal.value} ({detail}), so they are dropped and counted: check the path and the "
         f"token, or set {variable} if it doesn't take them"
     )
-
-
-_USERINFO: Final = re.compile(r"[^\s/@:]+:[^\s/@]+@")
-
-
-def without_password(text: str) -> str:
-    """A text for people, without the user and password that an endpoint in it may hold."""
-    return _USERINFO.sub("***@", text)
 
 
 def _address(endpoint: str) -> str:

@@ -93,8 +93,8 @@ class GatheringReader(MetricReader):
             yield made
 
     def discard(self) -> int:
-        """Drop the queued snapshots; returns how many."""
-        return self._snapshots.discard()
+        """Drop the queued snapshots and measured values; returns how many."""
+        return self._snapshots.discard() + self._measured.discard()
 
     def take_overflow(self) -> int:
         """Snapshots and measured values dropped since the last call."""

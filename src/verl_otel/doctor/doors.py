@@ -43,7 +43,7 @@ def _ours() -> set[str]:
 
 def _launcher() -> Finding:
     if not _ours():
-        remedy = "install verl-otel again: pip install --force-reinstall --no-deps verl-otel"
+        remedy = "install verl-otel again, with --force-reinstall --no-deps"
         return Finding(_LINK, _LAUNCHER, State.FAILED, "closed: the entry points are not installed", remedy)
     if (path := shutil.which(_LAUNCHER)) is None:
         return Finding(_LINK, _LAUNCHER, State.NOTE, "closed: the command is not on PATH", "activate the environment")

@@ -14,9 +14,9 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from verl_otel.delivery.core import Accepted, Batch, Refused, Signal, Worth
 from verl_otel.delivery.destinations import Destination, read_destinations
-from verl_otel.delivery.diagnosis import without_password
 from verl_otel.delivery.transports import Transport, is_loopback
 from verl_otel.doctor.findings import Finding, State
+from verl_otel.redaction import without_secrets
 from verl_otel.settings import Settings
 
 MOST_SKEW: Final = 2.0
@@ -39,7 +39,7 @@ def check(link: str = "endpoint") -> Iterator[Finding]:
 
 def _try(link: str, signal: Signal, destination: Destination) -> Finding:
     start = time.monotonic()
-    endpoint, detail = map(without_password, _send(signal, destination))
+    endpoint, detail = map(without_secrets, _send(signal, destination))
     if not detail:
         took = (time.monotonic() - start) * 1000
         return Finding(link, signal.value, State.OK, f"{endpoint} by {_NAMES[destination.kind]} in {took:.0f} ms")

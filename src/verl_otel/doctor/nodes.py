@@ -58,7 +58,7 @@ def _each(ray: Any) -> Iterator[Finding]:
             skew = min((_compare_clocks(ray, witness) for _ in range(5)), key=lambda one: one[1])[0]
         except Exception as error:  # noqa: BLE001 - as above
             detail = f"{type(error).__name__}: {str(error).splitlines()[-1][:200]}"
-            yield Finding(_LINK, name, State.FAILED, detail, f"pip install verl-otel=={__version__} on that node")
+            yield Finding(_LINK, name, State.FAILED, detail, f"install verl-otel {__version__} on that node, as here")
             continue
         yield from _judge(name, found, skew)
 

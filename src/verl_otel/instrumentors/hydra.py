@@ -16,7 +16,6 @@ from verl_otel.instrumentors import run_config
 from verl_otel.instrumentors.base import Target, VerlInstrumentor
 from verl_otel.patching import patches
 from verl_otel.ray import reach
-from verl_otel.settings import PREFIX
 from verl_otel.telemetry import attempts, run
 from verl_otel.telemetry.failure import Failure
 
@@ -59,9 +58,11 @@ def resume(folder: Path | None) -> None:
         return
     if (found := attempts.follow(folder, reach.given_run_id())) is None:
         return
-    os.environ[f"{PREFIX}RUN_ID"], os.environ[f"{PREFIX}ATTEMPT"] = found.run_id, str(found.attempt)
-    runtime.stop(flush=False)  # the next use makes one of the right identity; nothing was recorded before
-    attempts.write(folder, found)
+    reach.adopt(found.run_id, found.attempt)
+    runtime.stop(flush=False)  # the next use makes one of the right identity
+    # Ranks under torchrun all come here, and must find the same; theirs is written with the next checkpoint.
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        attempts.write(folder, found)
 
 
 def _observes() -> bool:

@@ -15,6 +15,7 @@ from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, 
 from verl_otel.instrumentors.trainers import Fit, leave_word
 from verl_otel.patching import patches
 from verl_otel.telemetry import run, steps
+from verl_otel.telemetry.recording import Recording
 from verl_otel.telemetry.steps import Step
 
 _NAME: Final = "verl_sft"
@@ -35,7 +36,7 @@ class _Steps:
         if not self._empty:
             self.end()
             self.number += 1
-            self._open = Step(lane=read_lane())
+            self._open = Step()
         self._empty = True
 
     def got_batch(self) -> None:
@@ -62,6 +63,8 @@ class _Observed:
         return len(self._loader)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loader" or name.startswith("__"):  # asked of a copy that has nothing yet
+            raise AttributeError(name)
         return getattr(self._loader, name)
 
 
@@ -82,12 +85,21 @@ class ObservedBatches(_Observed):
             try:
                 batch = next(batches)
             except StopIteration:
+                _stop(phase)
                 return
-            finally:
+            except BaseException as error:
                 if phase is not None:
-                    phase.stop()
+                    phase.fail(error)
+                raise
+            _stop(phase)
             self._counted.got_batch()
             yield batch
+            del batch  # the trainer's to keep, through a long step
+
+
+def _stop(phase: Recording | None) -> None:
+    if phase is not None:
+        phase.stop()
 
 
 class ObservedValidation(_Observed):
@@ -100,13 +112,12 @@ class ObservedValidation(_Observed):
         try:
             yield from iter(self._loader)
         finally:
-            if phase is not None:
-                phase.stop()
+            _stop(phase)
 
 
 def start_init(*_: Any, **__: Any) -> Observation:
     """Model, data and workers are set up, and a checkpoint is loaded."""
-    return steps.Root(semconv.SPAN_INIT)
+    return steps.Root(semconv.SPAN_INIT, lane=read_lane())
 
 
 class _SftFit(Fit):
@@ -131,7 +142,7 @@ def start_fit(trainer: Any, *_: Any, **__: Any) -> Observation:
     if resumed:
         run.resumed(resumed)
     counted = _Steps(resumed)
-    steps.trainer_started(lambda: counted.number, by_log=False)
+    steps.trainer_started(lambda: counted.number, by_log=False, lane=read_lane())
     return _SftFit(trainer, counted)
 
 

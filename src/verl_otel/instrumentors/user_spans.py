@@ -45,6 +45,8 @@ class _CarryingLoop:
         self._loop = loop
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_loop" or name.startswith("__"):  # asked of a copy that has nothing yet
+            raise AttributeError(name)
         return getattr(self._loop, name)
 
     def run_in_executor(self, executor: Any, function: Callable[..., Any], *args: Any) -> Any:

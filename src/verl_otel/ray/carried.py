@@ -13,6 +13,9 @@ from typing import Any
 KEYWORD = "_verl_otel_context"
 """The keyword argument that carries the context over a call."""
 
+WATCHES = "__verl_otel_watches__"
+"""Attribute of our `ray.get`."""
+
 CARRIES = "__verl_otel_carries__"
 """Attribute of a method that takes the keyword; it survives pickling, unlike `__signature__`."""
 
@@ -99,6 +102,7 @@ def watching(get: Callable[..., Any]) -> Callable[..., Any]:
         noted(None)
         return result
 
+    setattr(watched, WATCHES, True)
     return watched
 
 

@@ -7,7 +7,6 @@ weakly, since a strong handle would keep one alive that Ray had collected.
 import atexit
 import contextlib
 import functools
-import inspect
 import sys
 import weakref
 from collections.abc import Callable
@@ -123,8 +122,9 @@ def _answers(asked: list[Any], deadline: float) -> list[Failure]:
 def _get(reference: Any) -> Any:
     import ray
 
+    get: Any = ray.get
     # What our own waits end in is no outcome of the run's.
-    return inspect.unwrap(ray.get)(reference)
+    return (get.__wrapped__ if getattr(get, carried.WATCHES, False) else get)(reference)
 
 
 def _end_driver(own: Patches) -> None:

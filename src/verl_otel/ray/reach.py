@@ -18,6 +18,7 @@ from typing import Any, Final
 from verl_otel.guard import guard, say
 from verl_otel.patching import Patches
 from verl_otel.ray import carried, ending
+from verl_otel.redaction import SECRET_NAME, without_secrets
 from verl_otel.settings import PER_PROCESS, PREFIX
 from verl_otel.telemetry import run
 
@@ -27,6 +28,7 @@ _SETUP: Final = "worker_process_setup_hook"
 _SETUP_VARIABLE: Final = "__RAY_WORKER_PROCESS_SETUP_HOOK_ENV_VAR"
 
 _RUN_ID: Final = f"{PREFIX}RUN_ID"
+_ATTEMPT: Final = f"{PREFIX}ATTEMPT"
 
 _made: str | None = None
 """The run's identity, if it was made here."""
@@ -128,16 +130,19 @@ def _pickled_hooks() -> bytes | None:
 
 
 def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that workers get: OTEL_* and VERL_OTEL_*, without header values and what names one process.
+    """The variables that workers get: OTEL_* and VERL_OTEL_*, without secrets and what names one process.
 
-    Ray shows a runtime_env in its logs and dashboard, so no header may be in it: a worker reads its node's own
-    environment, or VERL_OTEL_HEADERS_FILE.
+    Ray shows a runtime_env in its logs and dashboard, so no header or password may be in it: a worker reads its node's
+    own environment, or VERL_OTEL_HEADERS_FILE.
     """
     found = {
         name: value
         for name, value in environ.items()
-        if name.startswith(("OTEL_", PREFIX)) and not name.endswith("HEADERS") and "CREDENTIAL" not in name
+        if name.startswith(("OTEL_", PREFIX)) and not SECRET_NAME.search(name)
     }
+    for name in [one for one in found if one.endswith("ENDPOINT") and without_secrets(found[one]) != found[one]]:
+        # A worker on this host has it from its environment; one elsewhere needs it in its node's.
+        del found[name]
     if attributes := found.pop("OTEL_RESOURCE_ATTRIBUTES", ""):
         shared = [one for one in attributes.split(",") if not one.strip().startswith(PER_PROCESS)]
         found["OTEL_RESOURCE_ATTRIBUTES"] = ",".join(shared)
@@ -183,7 +188,15 @@ def forget_run_id() -> None:
     global _made
     if _made is not None and os.environ.get(_RUN_ID) == _made:
         del os.environ[_RUN_ID]
+        os.environ.pop(_ATTEMPT, None)
     _made = None
+
+
+def adopt(run_id: str, attempt: int) -> None:
+    """Take the identity of a run that is resumed, as if it had been made here."""
+    global _made
+    _made = run_id
+    os.environ[_RUN_ID], os.environ[_ATTEMPT] = run_id, str(attempt)
 
 
 def given_run_id() -> str | None:

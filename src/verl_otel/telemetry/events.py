@@ -25,8 +25,11 @@ def emit(name: str, attributes: Mapping[str, Any], severity: SeverityNumber = Se
 
 
 def message(text: str, attributes: Mapping[str, Any], severity: SeverityNumber, time: int) -> None:
-    """Emit a message of `time` (ns) in the current span's context. Attributes that are None are left out."""
-    if (current := runtime.current()).pipeline.log_processor is not None:
+    """Emit a message of `time` (ns) in the current span's context. Attributes that are None are left out.
+
+    Starts nothing: what is logged while the runtime is being made would wait for it in the thread that makes it.
+    """
+    if (current := runtime.started()) is not None and current.pipeline.log_processor is not None:
         current.event_logger.emit(_record(current, attributes, severity, time, text=text))
 
 

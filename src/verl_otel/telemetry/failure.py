@@ -13,6 +13,9 @@ from typing import Any, Final
 MAX_MESSAGE: Final = 4000
 MOST_CAUSES: Final = 16
 
+_CANCELLED: Final = ("CancelledError", "TaskCancelledError", "GeneratorExit")
+"""What work ends in when something else went wrong."""
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -36,7 +39,14 @@ class Failure:
                 break
             error = cause
         interrupted = isinstance(error, KeyboardInterrupt | SystemExit)
-        return cls(type(error).__name__, str(error)[:MAX_MESSAGE], interrupted, time_ns(), dict(where or {}))
+        return cls(type(error).__name__, _text(error), interrupted, time_ns(), dict(where or {}))
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_MESSAGE]
+    except Exception:  # noqa: BLE001 - an exception whose text can't be made is one all the same
+        return ""
 
 
 _first: Failure | None = None
@@ -44,7 +54,7 @@ _first: Failure | None = None
 
 def note(error: BaseException, where: Mapping[str, Any]) -> None:
     """A phase or worker call of this process ended in `error`."""
-    if not isinstance(error, GeneratorExit):
+    if type(error).__name__ not in _CANCELLED:
         merge([Failure.of(error, where)])
 
 

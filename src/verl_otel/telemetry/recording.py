@@ -140,7 +140,9 @@ class Recording:
             with guard("measuring a duration"):
                 histogram, attributes = self._duration
                 # Not recorded here: the SDK takes as long for that as for the span.
-                if (reader := runtime.current().pipeline.reader) is not None:
+                # A span may outlive the runtime, and must not start another.
+                current = runtime.started()
+                if current is not None and (reader := current.pipeline.reader) is not None:
                     reader.put_measured(histogram, seconds, attributes, self.span)
                 labels = _labels(attributes)
                 _longest[labels] = max(seconds, _longest.get(labels, 0.0))
@@ -174,6 +176,11 @@ def innermost_open() -> dict[int, Open]:
     parents = [getattr(one.recording.span, "parent", None) for one in shown.values()]
     above = {parent.span_id for parent in parents if parent is not None}
     return {number: one for number, one in shown.items() if one.recording.span.get_span_context().span_id not in above}
+
+
+def open_numbers() -> set[int]:
+    """Numbers of everything that is open now."""
+    return set(_open)
 
 
 def longest(one: Open) -> float | None:

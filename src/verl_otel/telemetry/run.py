@@ -13,6 +13,7 @@ from opentelemetry.semconv.attributes import exception_attributes
 
 from verl_otel import semconv
 from verl_otel.guard import guard
+from verl_otel.redaction import without_secrets
 from verl_otel.telemetry import events, failure
 from verl_otel.telemetry.failure import Failure
 
@@ -156,8 +157,6 @@ _SECRET: Final = re.compile(
 )
 _ENVIRONMENT: Final = "env_vars"
 """Below it anything may be a secret, whatever it is called."""
-_USERINFO: Final = re.compile(r"(?<=://)[^/@\s]+@")
-_QUERY: Final = re.compile(r"(?<=\?)\S+")
 
 
 def render_config(config: Mapping[str, Any]) -> str:
@@ -173,7 +172,7 @@ def _cut(value: Any, *, everything: bool = False) -> Any:
     if everything and value is not None:
         return "***"
     if isinstance(value, str) and "://" in value:
-        return _QUERY.sub("***", _USERINFO.sub("***@", value))
+        return without_secrets(value)
     return value
 
 

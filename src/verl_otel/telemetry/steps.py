@@ -28,26 +28,29 @@ ReadStep = Callable[[], int | None]
 
 
 class _Trainer:
-    def __init__(self, read_step: ReadStep, *, by_log: bool) -> None:
+    def __init__(self, read_step: ReadStep, *, by_log: bool, lane: str) -> None:
         self.read_step = read_step
+        self.lane = lane
         self.by_log = by_log
         self.root: Recording | None = None
         self.step: int | None = None
         self.main_timer_done = False
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
+"""Held while a root starts, where a span hook of the user's may come back to us."""
 _trainer: _Trainer | None = None
 
 
-def trainer_started(read_step: ReadStep, *, by_log: bool = True) -> None:
+def trainer_started(read_step: ReadStep, *, by_log: bool = True, lane: str = LANE) -> None:
     """From now on this process's timers are phases of a trainer's steps.
 
     `by_log`: a step's root opens with a timer and closes with the log; else `Step` says when.
+    `lane`: row of the trainer in a state timeline.
     """
     global _trainer
     with _lock:
-        before, _trainer = _trainer, _Trainer(read_step, by_log=by_log)
+        before, _trainer = _trainer, _Trainer(read_step, by_log=by_log, lane=lane)
     if before is not None and before.root is not None:
         before.root.stop()
 
@@ -71,13 +74,13 @@ def trainer_finished(error: BaseException | None) -> None:
 class Step:
     """The root of a step from its begin to its end, current in between, for trainers that mark both."""
 
-    def __init__(self, attributes: Attributes | None = None, *, lane: str = LANE) -> None:
-        """`attributes`: of the root, beside its step. `lane`: row of the trainer in a state timeline."""
+    def __init__(self, attributes: Attributes | None = None) -> None:
+        """`attributes`: of the root, beside its step."""
         self._trainer = _trainer
         if (trainer := self._trainer) is None:
             return
         trainer.step = _read(trainer)
-        _start_step(trainer, lane)
+        _start_step(trainer)
         if trainer.root is not None:
             trainer.root.set(attributes or {})
 
@@ -108,15 +111,15 @@ class Step:
 class Root:
     """A root of its own for work outside steps; inside an open step it records nothing."""
 
-    def __init__(self, name: str, *, validation: bool = False) -> None:
-        """`validation`: what is dispatched inside is validation."""
+    def __init__(self, name: str, *, validation: bool = False, lane: str = LANE) -> None:
+        """`validation`: what is dispatched inside is validation. `lane`: as for a trainer."""
         self._recording: Recording | None = None
         with _lock:
             if _trainer is not None and _trainer.root is not None:
                 return
         # What a trainer dispatched before its first step belongs to step 0, as verl counts.
         step = _read(_trainer) if _trainer is not None else None
-        self._recording = _start_root(name, Scope(step, None, validation))
+        self._recording = _start_root(name, Scope(step, None, validation), lane)
 
     def stop(self) -> None:
         """End it."""
@@ -150,7 +153,7 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
     labels = {semconv.PHASE: name}
     return Recording(
         semconv.SPAN_PHASE + name,
-        {**labels, semconv.STEP: scope.step, semconv.LANE: LANE},
+        {**labels, semconv.STEP: scope.step, semconv.LANE: trainer.lane},
         scope=scope,
         parent=parent,
         duration=(instruments().phase_duration, labels),
@@ -179,14 +182,14 @@ def logged(step: int | None) -> None:
 def _open_step(trainer: _Trainer) -> None:
     trainer.step = _read(trainer)
     trainer.main_timer_done = False
-    _start_step(trainer, LANE)
+    _start_step(trainer)
     if trainer.root is not None:
         # Phases name it as their parent; the code between them runs in the user's own context.
         trainer.root.detach()
 
 
-def _start_step(trainer: _Trainer, lane: str) -> None:
-    trainer.root = _start_root(semconv.SPAN_STEP, Scope(trainer.step), lane)
+def _start_step(trainer: _Trainer) -> None:
+    trainer.root = _start_root(semconv.SPAN_STEP, Scope(trainer.step), trainer.lane)
     plan = run.profiler_plan()
     if plan is not None and trainer.step in plan.steps:
         trainer.root.set(
@@ -205,7 +208,7 @@ def _read(trainer: _Trainer) -> int | None:
     return None
 
 
-def _start_root(name: str, scope: Scope, lane: str = LANE) -> Recording:
+def _start_root(name: str, scope: Scope, lane: str) -> Recording:
     attributes: Attributes = {
         semconv.STEP: scope.step,
         semconv.LANE: lane,
@@ -226,7 +229,7 @@ def _parent(root: Recording) -> Context | None:
 def reset() -> None:
     """Forget everything, in a forked child and between tests."""
     global _trainer, _lock
-    _trainer, _lock = None, threading.Lock()
+    _trainer, _lock = None, threading.RLock()
 
 
 os.register_at_fork(after_in_child=reset)

@@ -30,7 +30,7 @@ def check() -> None:
     if started is None or not (least := started.settings.stuck_after):
         return
     now, found = monotonic(), recording.innermost_open()
-    _told.intersection_update(found)
+    _told.intersection_update(recording.open_numbers())
     for number, one in found.items():
         expected = recording.longest(one)
         patience = FACTOR * least if expected is None else max(least, FACTOR * expected)
