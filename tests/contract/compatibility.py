@@ -15,7 +15,7 @@ HEAD = """# Compatibility
 
 Needs Python 3.10 to 3.13 and OpenTelemetry 1.30 or newer; the tests that need no verl run on all of these.
 
-What was run for real, trainers and clusters too, is in [where it runs](where-it-runs.md). For what wasn't, and for other
+What was run for real, trainers and clusters too, is in [where it runs](where-it-runs.md). For the rest, and for other
 versions of verl, the table below holds.
 
 It is made by `make compatibility` from the instrumentors' tables and verl's wheels; a test holds it to them. A hook
