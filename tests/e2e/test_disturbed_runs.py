@@ -102,6 +102,7 @@ def told_of_stuck(running):
     return any(one.name == semconv.EVENT_STUCK for one in capture.events)
 
 
+@pytest.mark.long
 def test_a_hang_of_verls_is_told_by_the_open_phase_and_one_event_with_stacks(hung):
     (event,) = (one.attributes for one in hung.capture.events if one.name == semconv.EVENT_STUCK)
     assert event[semconv.PHASE] == "gen"
@@ -112,6 +113,7 @@ def test_a_hang_of_verls_is_told_by_the_open_phase_and_one_event_with_stacks(hun
     assert max(one.value for one in opened if one.attributes.get(semconv.PHASE) == "gen") > 10
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_as_an_interrupt_and_loses_nothing_of_the_living(hung):
     assert hung.code != 0
     (end,) = end_of(hung)
