@@ -6,7 +6,7 @@ import pytest
 
 from contract.compatibility import DOCUMENT, render, targets
 from contract.wheels import VERSIONS, unpacked
-from verl_otel.doctor.hook_points import expected, find, state, tree
+from verl_otel.doctor.hook_points import find, state, tree
 from verl_otel.instrumentors import workers
 
 
@@ -14,7 +14,7 @@ from verl_otel.instrumentors import workers
 @pytest.mark.parametrize(("name", "target"), targets(), ids=lambda one: getattr(one, "attribute", one))
 def test_hook_point(version, name, target):
     found = state(unpacked(version), target)
-    if expected(version, target):
+    if target.expected_in(version):
         assert found == "there", f"{name} needs {target.module}.{target.attribute} in verl {version}"
     else:
         assert found in ("absent", "no module"), f"{target.attribute} is in verl {version}: widen its range"

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from packaging.version import Version
-
 from verl_otel.doctor.findings import Finding, State
 from verl_otel.doctor.versions import installed
 from verl_otel.door import INSTRUMENTORS
@@ -28,7 +26,7 @@ def check() -> Iterator[Finding]:
             root = package_root(target.module)
             found = state(root, target) if root is not None else "no module"
             there += found == "there"
-            if found != "there" and expected(here, target):
+            if found != "there" and target.expected_in(here):
                 detail = f"{target.module}.{target.attribute}: {found} in verl {here}"
                 remedy = "what it tells is missing, the rest works; a newer verl-otel may know this verl"
                 yield Finding(_LINK, kind.name, State.WARNING, detail, remedy)
@@ -42,12 +40,6 @@ def state(root: Path, target: Target) -> str:
     if (function := find(found, target.attribute)) is None:
         return "there" if _imports(found, target.attribute) else "absent"
     return "there" if set(target.reads) <= parameters(function) else "changed"
-
-
-def expected(version: str, target: Target) -> bool:
-    """Whether the instrumentor's table says that a release of verl has the hook point."""
-    here = Version(version)
-    return here >= Version(target.since) and (target.until is None or here <= Version(target.until))
 
 
 def package_root(module: str) -> Path | None:

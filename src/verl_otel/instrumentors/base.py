@@ -33,6 +33,13 @@ class Target:
     since: str = "0.7.1"
     until: str | None = None
 
+    def expected_in(self, version: str) -> bool:
+        """Whether a release of verl has it, as far as the table knows."""
+        from packaging.version import Version  # not at the top: it takes as long as all of this module
+
+        here = Version(version)
+        return here >= Version(self.since) and (self.until is None or here <= Version(self.until))
+
 
 class VerlInstrumentor(BaseInstrumentor):  # type: ignore[misc] # opentelemetry-instrumentation has no types
     """Base of the instrumentors. Instrumenting imports nothing of verl, Ray or torch, and never raises."""
@@ -91,14 +98,11 @@ def switched_off() -> bool:
 def _warn_missing(target: Target) -> None:
     from importlib.metadata import PackageNotFoundError, version
 
-    from packaging.version import Version
-
     try:
-        here = Version(version("verl"))
+        here = version("verl")
     except PackageNotFoundError:
         return
-    in_range = here >= Version(target.since) and (target.until is None or here <= Version(target.until))
-    if in_range:
+    if target.expected_in(here):
         say(
             f"verl {here} has no {target.module}.{target.attribute}: what is read there is missing, the rest works; "
             f"a newer verl-otel may know it"
