@@ -7,7 +7,9 @@ import threading
 
 import pytest
 
+from verl_otel import runtime
 from verl_otel.instrumentors.logs import LogsInstrumentor
+from verl_otel.settings import Settings
 from verl_otel.telemetry import workers
 from verl_otel.telemetry.workers import WorkerCall
 
@@ -89,3 +91,19 @@ def test_off_unless_asked_for(monkeypatch):
     before = logging.Logger.callHandlers
     LogsInstrumentor()._patch_more(by_program=True)
     assert logging.Logger.callHandlers is before
+
+
+def test_a_message_that_is_logged_while_the_runtime_starts_waits_for_nothing(exported, monkeypatch):
+    runtime.stop(flush=False)
+    read = Settings.read
+
+    def reading(*given):
+        logging.getLogger("theirs").warning("a handler of the user's, meanwhile")
+        return read(*given)
+
+    monkeypatch.setattr(Settings, "read", reading)
+    starting = threading.Thread(target=runtime.current, daemon=True)
+    starting.start()
+    starting.join(20)
+    assert not starting.is_alive()
+    assert runtime.started() is not None
