@@ -1,6 +1,7 @@
 """Shared by all tests: the examples are importable, and no test inherits another's globals."""
 
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from opentelemetry.context import Context
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "examples" / "cpu"), str(ROOT / "tests")]
+
+# In a shell's background Ctrl-C is ignored, here and in everything that is started.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What the person who runs the tests has set for their own programs is not for ours.
 for name in [one for one in os.environ if one.startswith(("OTEL_", "VERL_OTEL_"))]:

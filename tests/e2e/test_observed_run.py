@@ -241,12 +241,7 @@ def test_the_demo_exits_with_its_own_code_if_something_is_missing(run, tmp_path)
 def test_stopping_the_demo_leaves_nothing_running(tmp_path):
     program = [sys.executable, demo_program.__file__, "--keep", str(tmp_path)]
     started = subprocess.Popen(
-        program,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "DEMO_TEST": str(tmp_path)},
-        # Tests may be run in a shell's background, where Ctrl-C is ignored.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        program, stdout=subprocess.PIPE, text=True, env={**os.environ, "DEMO_TEST": str(tmp_path)}
     )
     deadline = time.monotonic() + 120
     while "Started a local Ray instance" not in read(tmp_path / "output.txt") and time.monotonic() < deadline:
