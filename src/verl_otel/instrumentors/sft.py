@@ -155,9 +155,11 @@ def read_lane() -> str:
 def wrap_save(original: Callable[..., Any]) -> Callable[..., Any]:
     """A checkpoint is a phase, as with the other trainers, and leaves word for a next attempt."""
 
+    observed_save = _observe_save(original)
+
     @functools.wraps(original)
     def save_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = _observe_save(original)(self, *args, **kwargs)
+        result = observed_save(self, *args, **kwargs)
         if _own.active and self.rank == 0:
             with guard("leaving word for a next attempt"):
                 leave_word(self.default_local_dir)
