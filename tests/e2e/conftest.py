@@ -38,8 +38,9 @@ def observe(
     module="verl.trainer.main_ppo",
     meanwhile=lambda running, receiver: None,
     complete=True,
+    address=None,
 ):
-    """Run verl for real and read what came of it.
+    """Run verl for real and read what came of it; `address`: of a Ray cluster that is up, else the run starts its own.
 
     `meanwhile` is called while it runs, to disturb it. `complete`: verl must have logged something.
     """
@@ -48,7 +49,7 @@ def observe(
     with Receiver(capture) as receiver:
         sent = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
         environment = {**(sent if receive else {}), **dict(environment)}
-        run = Run(steps, door, module, environment=environment, overrides=tuple(overrides), logs=folder)
+        run = Run(steps, door, module, address, environment, tuple(overrides), folder)
         with Running(run) as running:
             meanwhile(running, receiver)
             code = running.process.wait(600)

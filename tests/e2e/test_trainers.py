@@ -3,16 +3,20 @@
 Those marked `long` run in `make test-all` alone.
 """
 
+from contextlib import nullcontext
+
 import pytest
 from observed import lost, problems
+from run import BRIDGES, QUIET
 
 from e2e.conftest import observe
 from e2e.trainers import TRAINERS, older
+from integration.clusters import Head
 from verl_otel import semconv
 
 pytestmark = pytest.mark.verl
 
-LONG = ("colocate_async", "separate_async", "one_step_off", "legacy")
+LONG = ("colocate_async", "separate_async", "one_step_off", "legacy", "sft_ray")
 
 
 @pytest.fixture(
@@ -22,7 +26,11 @@ def trained(request, tmp_path_factory):
     """(trainer, its finished run of two steps)."""
     trainer = TRAINERS[request.param]
     folder = tmp_path_factory.mktemp(request.param)
-    return trainer, observe(folder, "auto", 2, trainer.environment, trainer.overrides, module=trainer.module)
+    bridges = {**BRIDGES, **QUIET}
+    with Head(cpus=64, gpus=2, environment=bridges) if trainer.on_cluster else nullcontext() as head:
+        address = head.address if head is not None else None
+        run = observe(folder, "auto", 2, trainer.environment, trainer.overrides, module=trainer.module, address=address)
+    return trainer, run
 
 
 @pytest.fixture(scope="module", params=[pytest.param("0.9.0", marks=pytest.mark.long)])
@@ -38,7 +46,7 @@ def spans_named(run, prefix):
 def test_everything_verl_logged_and_timed_is_there_and_nothing_is_lost(trained, record_property):
     trainer, run = trained
     assert run.code == 0, run.output[-3000:]
-    found = problems(run.capture, run.log, asynchronous=trainer.asynchronous, ranks=trainer.ranks)
+    found = problems(run.capture, run.log, asynchronous=trainer.asynchronous, ranks=trainer.programs)
     assert found == []
     record_property("spans", len(run.capture.spans))
     record_property("points", len(run.capture.points))

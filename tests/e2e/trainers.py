@@ -26,7 +26,12 @@ def reward(name: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Trainer:
-    """`kind`: as `verl.run.info` names it. `roots`: outside of steps. `ranks`: of the training workers."""
+    """`kind`: as `verl.run.info` names it. `roots`: outside of steps. `ranks`: of the training workers.
+
+    `programs`: that train together, each with steps of its own, as torchrun starts them.
+
+    `on_cluster`: it calls `ray.init()` as it is, so that a cluster with pretended GPUs must be up already.
+    """
 
     kind: str
     overrides: tuple[str, ...] = ()
@@ -37,6 +42,8 @@ class Trainer:
     phases: tuple[str, ...] = ("gen", "adv", "update_actor", "update_weights", "testing")
     workers: tuple[str, ...] = ("update_actor", "update_weights")
     ranks: int = 1
+    programs: int = 1
+    on_cluster: bool = False
     user_spans: tuple[str, ...] = ()
 
 
@@ -108,6 +115,17 @@ TRAINERS = {
         phases=("data", "testing", "save_checkpoint"),
         workers=("train_batch", "infer_batch"),
         ranks=2,
+        programs=2,
+    ),
+    "sft_ray": Trainer(
+        "sft",
+        ("trainer.n_gpus_per_node=2",),
+        "verl.trainer.sft_trainer_ray",
+        roots=("verl.init",),
+        phases=("data", "testing", "save_checkpoint"),
+        workers=("train_batch", "infer_batch"),
+        ranks=2,
+        on_cluster=True,
     ),
 }
 
