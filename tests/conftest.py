@@ -26,7 +26,23 @@ def fresh_globals():
     from verl_otel import runtime, settings
     from verl_otel.guard import failures
     from verl_otel.ray import reach
-    from verl_otel.telemetry import failure, hooks, recording, run, scalars, steps
+    from verl_otel.telemetry import (
+        batches,
+        content,
+        failure,
+        groups,
+        hooks,
+        recording,
+        replicas,
+        rewards,
+        run,
+        sampling,
+        scalars,
+        steps,
+        trajectories,
+    )
+
+    rollouts = (batches, content, groups, replicas, rewards, sampling, trajectories)
 
     def reset():
         runtime.stop(flush=False)
@@ -37,6 +53,8 @@ def fresh_globals():
         run.reset()
         steps.reset()
         scalars.reset()
+        for module in rollouts:
+            module.reset()
         failures.clear()
         settings._warned.clear()
 

@@ -1,7 +1,7 @@
 """Test tools: an in-memory view of what the telemetry layer records, without a pipeline that sends."""
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import time_ns
 
 import pytest
@@ -70,3 +70,8 @@ def recording(monkeypatch: pytest.MonkeyPatch):
     exporter = InMemorySpanExporter()
     runtime.current()._tracers.add_span_processor(SimpleSpanProcessor(exporter))
     yield Recorded(exporter)
+
+
+def with_settings(monkeypatch, **values):
+    """From now on this process's runtime has these settings, as if their variables had been set before."""
+    monkeypatch.setattr(runtime.current(), "settings", replace(runtime.current().settings, **values))

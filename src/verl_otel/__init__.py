@@ -28,6 +28,8 @@ def instrument(
     nested_worker_spans: bool | None = None,
     stuck_after: float | None = None,
     logs: bool | None = None,
+    rollout_ratio: float | None = None,
+    rollout_cap: int | None = None,
     span_hook: "SpanHook | str | None" = None,
     scalar_hook: "ScalarHook | str | None" = None,
 ) -> None:
@@ -56,6 +58,8 @@ def instrument(
             "nested_worker_spans": nested_worker_spans,
             "stuck_after": stuck_after,
             "logs": logs,
+            "rollout_ratio": rollout_ratio,
+            "rollout_cap": rollout_cap,
             **{name: hook for name, hook in named.items() if isinstance(hook, str)},
         }
     )

@@ -4,17 +4,26 @@ import os
 from typing import Final
 
 from verl_otel import neutrality, runtime
+from verl_otel.instrumentors.agent_loops import AgentLoopsInstrumentor
 from verl_otel.instrumentors.base import VerlInstrumentor
+from verl_otel.instrumentors.buffers import BuffersInstrumentor
 from verl_otel.instrumentors.hydra import HydraInstrumentor
 from verl_otel.instrumentors.logs import LogsInstrumentor
+from verl_otel.instrumentors.model_clients import ModelClientsInstrumentor
 from verl_otel.instrumentors.profiler import ProfilerInstrumentor
 from verl_otel.instrumentors.ray import RayInstrumentor
-from verl_otel.instrumentors.rollouts import RolloutsInstrumentor
+from verl_otel.instrumentors.rewards import RewardsInstrumentor
 from verl_otel.instrumentors.sft import SftInstrumentor
+from verl_otel.instrumentors.sglang import SglangInstrumentor
 from verl_otel.instrumentors.timers import TimersInstrumentor
+from verl_otel.instrumentors.tools import ToolsInstrumentor
 from verl_otel.instrumentors.tracking import TrackingInstrumentor
 from verl_otel.instrumentors.trainers import TrainersInstrumentor
+from verl_otel.instrumentors.transfer_queue import TransferQueueInstrumentor
+from verl_otel.instrumentors.trtllm import TrtllmInstrumentor
 from verl_otel.instrumentors.user_spans import UserSpansInstrumentor
+from verl_otel.instrumentors.vllm import VllmInstrumentor
+from verl_otel.instrumentors.weights import WeightsInstrumentor
 from verl_otel.instrumentors.workers import WorkersInstrumentor
 from verl_otel.ray import reach
 from verl_otel.settings import PREFIX
@@ -29,7 +38,16 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     TimersInstrumentor,
     WorkersInstrumentor,
     ProfilerInstrumentor,
-    RolloutsInstrumentor,
+    AgentLoopsInstrumentor,
+    ModelClientsInstrumentor,
+    ToolsInstrumentor,
+    RewardsInstrumentor,
+    VllmInstrumentor,
+    SglangInstrumentor,
+    TrtllmInstrumentor,
+    BuffersInstrumentor,
+    WeightsInstrumentor,
+    TransferQueueInstrumentor,
     UserSpansInstrumentor,
 )
 

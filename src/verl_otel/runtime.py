@@ -29,8 +29,10 @@ _on_start: "list[Callable[[Runtime], None]]" = []
 
 
 def on_start(prepare: "Callable[[Runtime], None]") -> None:
-    """Have `prepare` called with every runtime that starts, to add its producers."""
+    """Have `prepare` called with every runtime that starts, and with the one there is, to add its producers."""
     _on_start.append(prepare)
+    if (runtime := _current) is not None:
+        prepare(runtime)
 
 
 def current() -> "Runtime":

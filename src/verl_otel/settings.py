@@ -43,6 +43,14 @@ def _count(text: str) -> float:
     return _between(int, text, 1, 10**9, "use a whole number above 0")
 
 
+def _share(text: str) -> float:
+    return _between(float, text, 0, 1, "use a share between 0 and 1")
+
+
+def _whole(text: str) -> float:
+    return _between(int, text, 0, 10**9, "use a whole number, 0 or above")
+
+
 def _between(kind: Callable[[str], float], text: str, least: float, most: float, remedy: str) -> float:
     try:
         value = kind(text)
@@ -103,6 +111,14 @@ class Settings:
     )
     logs: bool = _setting(
         _flag, False, "Also export log messages of WARNING and above, and uncaught exceptions. They may hold prompts."
+    )
+    rollout_ratio: float = _setting(
+        _share,
+        1.0,
+        "Share of the trajectories that are traced, by a hash of run, step, uid and session; metrics see all.",
+    )
+    rollout_cap: int = _setting(
+        _whole, 0, "Most trajectories of a step that are traced, those with the smallest hashes; 0 for no cap."
     )
     span_hook: str | None = _setting(
         _path, None, "module:function that is called with each span of ours when it starts, and its name."

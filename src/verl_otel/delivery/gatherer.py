@@ -27,6 +27,19 @@ MOST_BYTES: Final = 3 << 20
 """Of one request, where it can be split; gRPC servers refuse messages over 4 MiB unless told otherwise."""
 
 
+class _Watch:
+    """Something to be called again and again; `every`: seconds, None for each interval."""
+
+    def __init__(self, look: Callable[[], None], every: float | None) -> None:
+        self._look, self._every = look, every
+        self._due = monotonic()
+
+    def turn(self, *, at_interval: bool) -> None:
+        if at_interval if self._every is None else monotonic() >= self._due:
+            self._due = monotonic() + (self._every or 0.0)
+            self._look()
+
+
 class Gatherer:
     """Encodes for the sender; starts its thread with `start` and stops it with `stop`."""
 
@@ -44,7 +57,7 @@ class Gatherer:
         self._made: dict[Signal, Encoder] = {}
         self._handoffs, self._reader = handoffs, reader
         self._interval = interval
-        self._watches: list[Callable[[], None]] = []
+        self._watches: list[_Watch] = []
         self._wake = threading.Event()
         self._round = threading.Condition()
         self._asked = self._answered = 0
@@ -56,9 +69,9 @@ class Gatherer:
         self._thread = threading.Thread(target=self._run, name="verl-otel-gather", daemon=True)
         self._thread.start()
 
-    def watch(self, look: Callable[[], None]) -> None:
-        """Call `look` at each interval too, whether metrics are collected or not."""
-        self._watches.append(look)
+    def watch(self, look: Callable[[], None], every: float | None = None) -> None:
+        """Call `look` every so many seconds, default at each interval, whether metrics are collected or not."""
+        self._watches.append(_Watch(look, every))
 
     def gather(self, deadline: float) -> bool:
         """Have everything gathered now, metrics too; False if that isn't done by `deadline` (monotonic seconds)."""
@@ -84,11 +97,12 @@ class Gatherer:
             with self._round:
                 asked = self._asked
             try:
-                if monotonic() >= due or asked > self._answered:
+                at_interval = monotonic() >= due or asked > self._answered
+                for watch in self._watches:
+                    with guard("watching"):
+                        watch.turn(at_interval=at_interval)
+                if at_interval:
                     due = monotonic() + self._interval
-                    for look in self._watches:
-                        with guard("watching"):
-                            look()
                     self._encode_interval()
                 self._encode_handed_over()
             except BaseException as error:  # noqa: BLE001 - anything that escaped here would end all gathering

@@ -64,9 +64,9 @@ class Pipeline:
         self._sender.start()
         self._gatherer.start()
 
-    def watch(self, look: Callable[[], None]) -> None:
-        """Have `look` called at each interval, by the gatherer's thread."""
-        self._gatherer.watch(look)
+    def watch(self, look: Callable[[], None], every: float | None = None) -> None:
+        """Have `look` called every so many seconds, default at each interval, by the gatherer's thread."""
+        self._gatherer.watch(look, every)
 
     def flush(self, seconds: float) -> bool:
         """Gather and send everything within `seconds`, all signals together; True if nothing is left.

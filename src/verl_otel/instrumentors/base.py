@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
@@ -171,5 +172,20 @@ def observed(
             return result
 
         return observed_function
+
+    return wrapper
+
+
+def observed_auto_await(own: Patches, start: Callable[..., Observation | None]) -> Wrapper:
+    """`observed` for what verl's `auto_await` decorates: that looks at its caller's frame, and must stay outermost."""
+    observe = observed(own, start)
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        inner = getattr(original, "__wrapped__", None)
+        if inner is None or iscoroutinefunction(original):
+            return observe(original)
+        auto_await = sys.modules["verl.utils.ray_utils"].auto_await
+        decorated: Callable[..., Any] = auto_await(observe(inner))
+        return decorated
 
     return wrapper

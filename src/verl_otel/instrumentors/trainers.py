@@ -1,5 +1,6 @@
 """The trainers' own methods: where initialisation, validation before training, warm-up and training begin and end."""
 
+import contextlib
 import functools
 import weakref
 from collections.abc import Callable
@@ -58,7 +59,11 @@ def prepare_separate(trainer: Any, *_: Any, **__: Any) -> None:
 
 def _start_trainer(trainer: Any) -> None:
     reference = weakref.ref(trainer)
-    steps.trainer_started(lambda: read_step(reference()), by_log=not hasattr(trainer, "fit_step"))
+    steps.trainer_started(
+        lambda: read_step(reference()),
+        read_epoch=lambda: read_epoch(reference()),
+        by_log=not hasattr(trainer, "fit_step"),
+    )
 
 
 class _FitStep(steps.Step):
@@ -90,6 +95,15 @@ def read_step(trainer: Any) -> int | None:
     version = getattr(trainer, "current_param_version", None)
     found = getattr(trainer, "global_steps", None) if version is None else version + 1
     return int(found) if found is not None else None
+
+
+def read_epoch(trainer: Any) -> int | None:
+    """The epoch of the step it works on, from 0, as verl counts: by how many steps the data make."""
+    step, size = getattr(trainer, "global_steps", None), getattr(trainer, "steps_per_epoch", None)
+    if size is None:
+        with contextlib.suppress(TypeError):  # no loader, or one of data without an end
+            size = len(getattr(trainer, "train_dataloader", None))  # type: ignore[arg-type]
+    return (int(step) - 1) // int(size) if step and size else None
 
 
 def start_init(*_: Any, **__: Any) -> Observation:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any, Final
 
+from verl_otel.telemetry import content
+
 MAX_MESSAGE: Final = 4000
 MOST_CAUSES: Final = 16
 
@@ -31,15 +33,26 @@ class Failure:
     where: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, error: BaseException, where: Mapping[str, Any] | None = None) -> "Failure":
-        """What is worth telling of an exception: of one that came from another process, what was raised there."""
+    def of(cls, error: BaseException, where: Mapping[str, Any] | None = None, *, private: bool = False) -> "Failure":
+        """What is worth telling of an exception: of one that came from another process, what was raised there.
+
+        `private`: its text may hold what a model or a tool wrote.
+        """
+        shared = _shareable(error, private)
         # Ray keeps in `cause` what a remote call raised, one level for each process it came through.
         for _ in range(MOST_CAUSES):
             if not isinstance(cause := getattr(error, "cause", None), BaseException):
                 break
             error = cause
         interrupted = isinstance(error, KeyboardInterrupt | SystemExit)
-        return cls(type(error).__name__, _text(error), interrupted, time_ns(), dict(where or {}))
+        return cls(type(error).__name__, _text(error) if shared else "", interrupted, time_ns(), dict(where or {}))
+
+
+def _shareable(error: BaseException, private: bool) -> bool:
+    try:
+        return content.shareable(error, private=private)
+    except Exception:  # noqa: BLE001 - an exception whose text can't be made has none to share
+        return False
 
 
 def _text(error: BaseException) -> str:
@@ -52,10 +65,10 @@ def _text(error: BaseException) -> str:
 _first: Failure | None = None
 
 
-def note(error: BaseException, where: Mapping[str, Any]) -> None:
-    """A phase or worker call of this process ended in `error`."""
+def note(error: BaseException, where: Mapping[str, Any], *, private: bool = False) -> None:
+    """A phase or worker call of this process ended in `error`; `private`: as for `Failure.of`."""
     if type(error).__name__ not in _CANCELLED:
-        merge([Failure.of(error, where)])
+        merge([Failure.of(error, where, private=private)])
 
 
 def merge(found: Iterable[Failure | None]) -> None:

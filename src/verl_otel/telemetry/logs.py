@@ -11,10 +11,12 @@ from opentelemetry.semconv.attributes import exception_attributes
 
 from verl_otel import semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import events, scope
+from verl_otel.telemetry import content, events, scope
 
 MAX_TEXT: Final = 16 * 1024
 """Longest message or stack trace, in characters."""
+
+WITHHELD: Final = f"(withheld: this process handles prompts and answers; see {content.VARIABLE})"
 
 _here = threading.local()
 
@@ -34,8 +36,9 @@ def message(record: logging.LogRecord) -> None:
             }
             if record.exc_info and record.exc_info[1] is not None:
                 attributes |= _exception(record.exc_info[1])
+            text = WITHHELD if content.here() else record.getMessage()[:MAX_TEXT]
             time = int(record.created * 1e9)
-            events.message(record.getMessage()[:MAX_TEXT], {**attributes, **_place()}, severity(record.levelno), time)
+            events.message(text, {**attributes, **_place()}, severity(record.levelno), time)
     finally:
         _here.busy = False
 
@@ -55,6 +58,8 @@ def severity(level: int) -> SeverityNumber:
 
 
 def _exception(error: BaseException) -> dict[str, Any]:
+    if content.here() or not content.shareable(error):
+        return dict(content.without_text(error))
     return {
         exception_attributes.EXCEPTION_TYPE: type(error).__name__,
         exception_attributes.EXCEPTION_MESSAGE: str(error)[:MAX_TEXT],

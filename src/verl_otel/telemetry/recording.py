@@ -14,7 +14,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from verl_otel import runtime, semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import failure, hooks
+from verl_otel.telemetry import content, failure, hooks
 from verl_otel.telemetry.scope import Scope, within
 
 if TYPE_CHECKING:
@@ -57,27 +57,36 @@ class Recording:
         links: Iterable[trace.SpanContext] = (),
         duration: tuple[Histogram, Attributes] | None = None,
         shown_open: Attributes | None = None,
+        sampled: bool = True,
+        private: bool = False,
+        start_time: int | None = None,
     ) -> None:
-        """`root`: begin a trace. Else `parent`: context to start in, default the current one.
+        """`root`: begin a trace. `parent`: context to start in, default the current one; of a root, what it adds to.
 
         `duration`: histogram (s) and its attributes.
         `shown_open`: attributes under which `verl.phase.open.duration` shows the span while it lasts, None not to.
+        `sampled`: of a root, whether anything of its trace is exported.
+        `private`: its exceptions may hold what a model or a tool wrote, and lose their text unless content is captured.
+        `start_time`: ns since the epoch, default now.
         """
         self.span: Span = trace.INVALID_SPAN
+        self.attributes = attributes
         self._token: Token[Context] | None = None
         self._ended = False
         self.step = scope.step
+        self._private = private
         self._shown = shown_open
         self._duration = duration
         self._number = next(_numbers)
         self._since = monotonic()
         with guard(f"span {name}"):
-            self.span = runtime.current().tracer.start_span(
+            self.span = _unsampled(root, sampled, parent) or runtime.current().tracer.start_span(
                 name,
                 context=Context() if root else parent,
                 kind=kind,
                 attributes={key: value for key, value in attributes.items() if value is not None},
                 links=[trace.Link(one) for one in links if one.is_valid],
+                start_time=start_time,
                 record_exception=False,
                 set_status_on_exception=False,
             )
@@ -100,8 +109,13 @@ class Recording:
         """End the span with an error status and the exception; the caller raises it on."""
         if self._shown is not None and not self._ended:
             with guard("noting a failure"):
-                failure.note(error, {**self._shown, semconv.STEP: self.step})
+                failure.note(error, {**self._shown, semconv.STEP: self.step}, private=self._private)
         self._end(error)
+
+    def refuse(self, reason: str) -> None:
+        """Mark it as failed without an exception: `reason` says why."""
+        with guard("span status"):
+            self.span.set_status(Status(StatusCode.ERROR, reason))
 
     def truncate(self) -> None:
         """End the span at an orderly end of the process's work, marked as cut off."""
@@ -131,26 +145,55 @@ class Recording:
             # Apart: an exception whose text can't be made must cost neither its duration nor the span.
             with guard("ending a span"):
                 self.span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-                self.span.set_status(Status(StatusCode.ERROR, _describe(error)))
-                self.span.record_exception(error)
+                self._describe(error)
         seconds = monotonic() - self._since
         with guard("ending a span"):
             self.span.end()
         if self._duration is not None:
             with guard("measuring a duration"):
                 histogram, attributes = self._duration
-                # Not recorded here: the SDK takes as long for that as for the span.
-                # A span may outlive the runtime, and must not start another.
-                current = runtime.started()
-                if current is not None and (reader := current.pipeline.reader) is not None:
-                    reader.put_measured(histogram, seconds, attributes, self.span)
+                measure(histogram, seconds, attributes, self.span)
                 labels = _labels(attributes)
                 _longest[labels] = max(seconds, _longest.get(labels, 0.0))
+
+    def _describe(self, error: BaseException) -> None:
+        if not content.shareable(error, private=self._private):
+            self.span.add_event("exception", content.without_text(error))
+        else:
+            self.span.set_status(Status(StatusCode.ERROR, _describe(error)))
+            self.span.record_exception(error)
+
+    @property
+    def seconds(self) -> float:
+        """Since its start."""
+        return monotonic() - self._since
 
     @property
     def duration_labels(self) -> _Labels:
         """What it is compared with: attributes of its histogram, none if it has no duration."""
         return _labels(self._duration[1]) if self._duration is not None else ()
+
+
+def _unsampled(root: bool, sampled: bool, parent: Context | None) -> Span | None:
+    """What stands for a span of a trace that isn't exported, whole, whatever the sampler would say of it; else None."""
+    if root:
+        if sampled:
+            return None
+        from verl_otel.ids import SystemIdGenerator  # not at the top: it needs the SDK
+
+        ids = SystemIdGenerator()
+        return trace.NonRecordingSpan(trace.SpanContext(ids.generate_trace_id(), ids.generate_span_id(), False))
+    above = trace.get_current_span(parent)
+    here = above.get_span_context()
+    return trace.NonRecordingSpan(here) if here.is_valid and not here.trace_flags.sampled else None
+
+
+def measure(histogram: Histogram, value: float, attributes: Attributes, span: Span) -> None:
+    """Have `value` recorded by the gatherer's thread, since the SDK takes as long for that as for a span."""
+    # What is measured may outlive the runtime, and must not start another.
+    current = runtime.started()
+    if current is not None and (reader := current.pipeline.reader) is not None:
+        reader.put_measured(histogram, value, attributes, span)
 
 
 def _labels(attributes: Attributes) -> _Labels:

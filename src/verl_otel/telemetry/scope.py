@@ -14,6 +14,7 @@ _KEY: Final = context.create_key("verl-otel-scope")
 class Scope(NamedTuple):
     """Step, timer name, whether it is validation, and the span id of the trace's root; None where unknown.
 
+    `epoch`: of the training data. `share`: of the trajectories dispatched from here that are traced, None for all.
     Role and rank are of the worker whose call runs here, and not carried to others.
     """
 
@@ -21,11 +22,15 @@ class Scope(NamedTuple):
     phase: str | None = None
     validation: bool = False
     root: int | None = None
+    epoch: int | None = None
+    share: float | None = None
     role: str | None = None
     rank: int | None = None
 
 
 _NOWHERE: Final = Scope()
+_CARRIED: Final = Scope._fields.index("role")
+"""How many of the fields, from the first, are carried to other processes."""
 
 
 def current() -> Scope:
@@ -71,9 +76,8 @@ def inject() -> bytes | None:
     here = trace.get_current_span().get_span_context()
     if not here.is_valid:
         return None
-    scope = current()
     span = (here.trace_id, here.span_id, int(here.trace_flags), here.trace_state.to_header())
-    return json.dumps([*span, scope.step, scope.phase, scope.validation, scope.root]).encode()
+    return json.dumps([*span, *current()[:_CARRIED]]).encode()
 
 
 def extract(carrier: bytes) -> Context:

@@ -17,23 +17,25 @@ from opentelemetry.context import Context
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import run
-from verl_otel.telemetry.instruments import instruments
+from verl_otel.telemetry.instruments import histogram
 from verl_otel.telemetry.recording import Attributes, Recording, truncate_open
 from verl_otel.telemetry.scope import Scope, current
 
 LANE: Final = "trainer"
 
-ReadStep = Callable[[], int | None]
-"""The step the trainer works on, or None where it doesn't say."""
+ReadNumber = Callable[[], int | None]
+"""The step, or the epoch, that the trainer works on; None where it doesn't say."""
 
 
 class _Trainer:
-    def __init__(self, read_step: ReadStep, *, by_log: bool, lane: str) -> None:
+    def __init__(self, read_step: ReadNumber, read_epoch: ReadNumber, *, by_log: bool, lane: str) -> None:
         self.read_step = read_step
+        self.read_epoch = read_epoch
         self.lane = lane
         self.by_log = by_log
         self.root: Recording | None = None
         self.step: int | None = None
+        self.epoch: int | None = None
         self.main_timer_done = False
 
 
@@ -42,7 +44,9 @@ _lock = threading.RLock()
 _trainer: _Trainer | None = None
 
 
-def trainer_started(read_step: ReadStep, *, by_log: bool = True, lane: str = LANE) -> None:
+def trainer_started(
+    read_step: ReadNumber, *, read_epoch: ReadNumber = lambda: None, by_log: bool = True, lane: str = LANE
+) -> None:
     """From now on this process's timers are phases of a trainer's steps.
 
     `by_log`: a step's root opens with a timer and closes with the log; else `Step` says when.
@@ -50,7 +54,7 @@ def trainer_started(read_step: ReadStep, *, by_log: bool = True, lane: str = LAN
     """
     global _trainer
     with _lock:
-        before, _trainer = _trainer, _Trainer(read_step, by_log=by_log, lane=lane)
+        before, _trainer = _trainer, _Trainer(read_step, read_epoch, by_log=by_log, lane=lane)
     if before is not None and before.root is not None:
         before.root.stop()
 
@@ -79,7 +83,6 @@ class Step:
         self._trainer = _trainer
         if (trainer := self._trainer) is None:
             return
-        trainer.step = _read(trainer)
         _start_step(trainer)
         if trainer.root is not None:
             trainer.root.set(attributes or {})
@@ -118,7 +121,7 @@ class Root:
             if _trainer is not None and _trainer.root is not None:
                 return
         # What a trainer dispatched before its first step belongs to step 0, as verl counts.
-        step = _read(_trainer) if _trainer is not None else None
+        step = _read(_trainer.read_step) if _trainer is not None else None
         self._recording = _start_root(name, Scope(step, None, validation), lane)
 
     def stop(self) -> None:
@@ -144,11 +147,11 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
         here = current()
         if trainer.root is None and trainer.by_log and here.root is None:
             _open_step(trainer)
-        root, step = trainer.root, trainer.step
+        root, step, epoch = trainer.root, trainer.step, trainer.epoch
     if root is None:  # a timer of what lies outside steps
         scope, parent = here._replace(phase=name), None
     else:
-        scope = Scope(step, name, validation, root.span.get_span_context().span_id)
+        scope = Scope(step, name, validation, root.span.get_span_context().span_id, epoch)
         parent = _parent(root)
     labels = {semconv.PHASE: name}
     return Recording(
@@ -156,7 +159,7 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
         {**labels, semconv.STEP: scope.step, semconv.LANE: trainer.lane},
         scope=scope,
         parent=parent,
-        duration=(instruments().phase_duration, labels),
+        duration=(histogram(semconv.PHASE_DURATION), labels),
         shown_open=labels,
     )
 
@@ -180,7 +183,6 @@ def logged(step: int | None) -> None:
 
 
 def _open_step(trainer: _Trainer) -> None:
-    trainer.step = _read(trainer)
     trainer.main_timer_done = False
     _start_step(trainer)
     if trainer.root is not None:
@@ -189,7 +191,8 @@ def _open_step(trainer: _Trainer) -> None:
 
 
 def _start_step(trainer: _Trainer) -> None:
-    trainer.root = _start_root(semconv.SPAN_STEP, Scope(trainer.step), trainer.lane)
+    trainer.step, trainer.epoch = _read(trainer.read_step), _read(trainer.read_epoch)
+    trainer.root = _start_root(semconv.SPAN_STEP, Scope(trainer.step, epoch=trainer.epoch), trainer.lane)
     plan = run.profiler_plan()
     if plan is not None and trainer.step in plan.steps:
         trainer.root.set(
@@ -202,15 +205,16 @@ def _start_step(trainer: _Trainer) -> None:
         )
 
 
-def _read(trainer: _Trainer) -> int | None:
+def _read(number: ReadNumber) -> int | None:
     with guard("reading the step"):
-        return trainer.read_step()
+        return number()
     return None
 
 
 def _start_root(name: str, scope: Scope, lane: str) -> Recording:
     attributes: Attributes = {
         semconv.STEP: scope.step,
+        semconv.EPOCH: scope.epoch,
         semconv.LANE: lane,
         semconv.VALIDATION: True if scope.validation else None,
     }

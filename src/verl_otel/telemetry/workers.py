@@ -7,7 +7,7 @@ from opentelemetry import context
 
 from verl_otel import runtime, semconv
 from verl_otel.telemetry import scope
-from verl_otel.telemetry.instruments import instruments
+from verl_otel.telemetry.instruments import histogram
 from verl_otel.telemetry.recording import Recording
 
 _INSIDE: Final = context.create_key("verl-otel-inside-worker-call")
@@ -39,6 +39,6 @@ def start(call: WorkerCall) -> Recording | None:
         },
         scope=here._replace(role=call.role, rank=call.rank),
         parent=context.set_value(_INSIDE, True),
-        duration=(instruments().worker_duration, named),
+        duration=(histogram(semconv.WORKER_DURATION), named),
         shown_open={**named, semconv.RANK: call.rank, **({semconv.PHASE: here.phase} if here.phase else {})},
     )

@@ -1,0 +1,169 @@
+"""Engine servers, whatever the engine: a server's requests, and what is done to it beside them."""
+
+import functools
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final, Protocol, TypeVar
+
+from verl_otel.guard import guard
+from verl_otel.instrumentors.base import Observation, Target, observed
+from verl_otel.instrumentors.model_clients import read_answer
+from verl_otel.patching import Patches, Wrapper
+from verl_otel.telemetry import content, replicas
+from verl_otel.telemetry.engines import EngineRequest
+from verl_otel.telemetry.recording import Recording
+from verl_otel.telemetry.replicas import Replica
+
+PROMPT: Final = ("prompt_ids", "sampling_params", "request_id")
+CONTROLS: Final = (
+    "wake_up",
+    "sleep",
+    "clear_kv_cache",
+    "release_kv_cache",
+    "resume_kv_cache",
+    "abort_all_requests",
+    "resume_generation",
+)
+"""What the trainer has a server do around new weights."""
+_PART_OF_ANOTHER: Final = ("kv_transfer_params", "bootstrap_room")
+"""What prefill and decode servers are given with a part of a request."""
+_SINCE: Final = {"release_kv_cache": "0.8.0", "resume_kv_cache": "0.8.0"}
+
+
+def read_replica(server: Any, engine: str) -> Replica:
+    """Which replica a server is of; its role stands in its actor's name, but for prefill."""
+    rank, role = getattr(server, "replica_rank", None), getattr(server, "_disaggregation_role", None)
+    if role in (None, "null"):
+        name = _actor_name()
+        role = next((one for one in ("reward", "teacher", "decode") if f"_{one}_" in name), replicas.ROLLOUT)
+    return Replica(engine, str(role), int(rank) if rank is not None else None)
+
+
+def _actor_name() -> str:
+    with guard("an actor's name"):
+        import ray
+
+        return str(ray.get_runtime_context().get_actor_name() or "")
+    return ""
+
+
+def start_request(engine: str) -> Callable[..., Observation]:
+    """The server of `engine` is asked. A prefill server that only passes the request on counts no tokens."""
+
+    def start_generate(server: Any, prompt_ids: Any = None, *_: Any, **more: Any) -> Observation:
+        learn(server, engine)
+        at_top = not any(more.get(name) is not None for name in _PART_OF_ANOTHER)
+        if at_top and getattr(server, "_pd_decode_peers", None):
+            return replicas.control("dispatch")
+        return EngineRequest(len(prompt_ids))
+
+    return start_generate
+
+
+def learn(server: Any, engine: str) -> None:
+    """Note, once, which replica this process serves."""
+    if replicas.replica().engine != engine:
+        content.handled()
+        replicas.serves(read_replica(server, engine))
+
+
+def finish_request(request: Observation, output: Any) -> None:
+    """The server has the answer."""
+    if isinstance(request, EngineRequest):
+        request.answered(read_answer(output))
+
+
+class Answering(Protocol):
+    """An answer that an engine gives in parts. No method raises."""
+
+    def produced(self, answer: Any) -> None:
+        """A part came."""
+
+    def stop(self) -> None:
+        """All of it came."""
+
+    def fail(self, error: BaseException) -> None:
+        """It ended before, or nobody wants the rest."""
+
+
+_Answered = TypeVar("_Answered", bound=Answering)
+
+
+def observed_answers(
+    own: Patches,
+    start: Callable[..., _Answered],
+    prepare: Callable[[_Answered, dict[str, Any]], None] = lambda answering, options: None,
+) -> Wrapper:
+    """A wrapper for an engine's asynchronous generators; `prepare` may add to their keyword arguments.
+
+    A generator's body runs in the context of whoever asks for the next part, so nothing is made current in it.
+    """
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        async def answers(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
+            answering: _Answered | None = None
+            if own.active:
+                with guard(f"{own.name} watching an answer"):
+                    answering = start(*args, **kwargs)
+                    prepare(answering, kwargs)
+            parts = original(*args, **kwargs)
+            try:
+                async for part in parts:
+                    if answering is not None:
+                        with guard(f"{own.name} reading an answer"):
+                            answering.produced(part)
+                    yield part
+            except BaseException as error:
+                if answering is not None:
+                    answering.fail(error)
+                raise
+            finally:
+                await parts.aclose()
+            if answering is not None:
+                answering.stop()
+
+        return answers
+
+    return wrapper
+
+
+def start_control(engine: str, action: str) -> Callable[..., Recording]:
+    """The server is told to do something."""
+
+    def start(server: Any, *_: Any, **__: Any) -> Recording:
+        learn(server, engine)
+        return replicas.control(action)
+
+    return start
+
+
+def start_versioning(server: Any, global_steps: Any = None, *_: Any, **__: Any) -> None:
+    """The server is told the version of its weights."""
+    replicas.weights_are(int(global_steps) if global_steps is not None else None)
+
+
+def server_targets(
+    own: Patches,
+    engine: str,
+    module: str,
+    server: str,
+    *,
+    since: str = "0.7.1",
+    generate: Wrapper | None = None,
+    controls: tuple[str, ...] = CONTROLS,
+) -> tuple[Target, ...]:
+    """The hook points of one engine's server class. `generate`: in place of the plain wrapper of its requests."""
+    observe = generate or observed(own, start_request(engine), finish_request)
+    return (
+        Target(module, f"{server}.generate", observe, PROMPT, since),
+        Target(module, f"{server}.set_global_steps", observed(own, start_versioning), ("global_steps",), since),
+        *(
+            Target(
+                module,
+                f"{server}.{action}",
+                observed(own, start_control(engine, action)),
+                since=max(since, _SINCE.get(action, since)),
+            )
+            for action in controls
+        ),
+    )

@@ -1,0 +1,122 @@
+"""Tools: the agent loop's call of one, and the tool itself, since the loop turns whatever it raises into a text."""
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from verl_otel.guard import guard
+from verl_otel.instrumentors.base import Target, VerlInstrumentor, observed
+from verl_otel.patching import Wrapper, patches
+from verl_otel.telemetry import content, tools
+from verl_otel.telemetry.tools import Tool, ToolCall
+
+_NAME: Final = "verl_tools"
+_MARK: Final = "__verl_otel_tool__"
+_own: Final = patches(_NAME)
+
+
+def start_tool_call(loop: Any, tool_call: Any, tools_kwargs: Any, agent_data: Any, *_: Any, **__: Any) -> ToolCall:
+    """The model asked for a tool."""
+    return ToolCall(read_tool_call(tool_call, getattr(agent_data, "_active_tools", loop.tools)))
+
+
+def read_tool_call(asked: Any, known: Any) -> Tool:
+    """Which tool, and whether verl will call it: it asks the same of name and arguments."""
+    name, arguments = asked.name, asked.arguments
+    call_id = getattr(asked, "tool_call_id", None)
+    fault = None
+    if name not in known:
+        fault = tools.UNKNOWN
+    elif not _is_json(arguments):
+        fault = tools.INVALID
+    return Tool(
+        str(name) if fault != tools.UNKNOWN else None,
+        str(call_id) if call_id is not None else None,
+        str(arguments) if content.captured() else None,
+        fault,
+    )
+
+
+def _is_json(text: Any) -> bool:
+    try:
+        json.loads(text)
+    except (json.JSONDecodeError, TypeError):
+        return False
+    return True
+
+
+def finish_tool_call(call: ToolCall, result: Any) -> None:
+    """The loop has an answer for the model."""
+    response, reward, *_ = result
+    text = getattr(response, "text", None)
+    call.answered(str(text) if text is not None and content.captured() else None, _number(reward))
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if value is not None else None
+
+
+def wrap_step(name: Callable[[Any], str]) -> Wrapper:
+    """Watch what a tool does, for the call that asked for it; one outside of any such call is one itself.
+
+    `name`: of the tool object.
+    """
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        alone = observed(_own, lambda tool, *_, **__: ToolCall(Tool(name(tool))))(original)
+
+        @functools.wraps(original)
+        async def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+            call = None
+            with guard("a tool's call"):
+                call = tools.current() if _own.active else None
+            if call is None:
+                return await alone(self, *args, **kwargs)
+            try:
+                return await original(self, *args, **kwargs)
+            except BaseException as error:
+                call.raised(error)
+                raise
+
+        setattr(step, _MARK, True)
+        return step
+
+    return wrapper
+
+
+def wrap_tool_init(original: Callable[..., None]) -> Callable[..., None]:
+    """Watch the class of each tool that is made, a user's own too."""
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        original(self, *args, **kwargs)
+        if _own.active:
+            with guard("watching a tool's class"):
+                for cls in type(self).__mro__:
+                    _watch(cls)
+
+    return init
+
+
+def _watch(cls: type) -> None:
+    for name in ("create", "execute", "release"):
+        method = vars(cls).get(name)
+        if method is not None and not getattr(method, _MARK, False):
+            _own.wrap(cls, name, wrap_step(lambda tool: str(tool.name)))
+
+
+class ToolsInstrumentor(VerlInstrumentor):
+    """Tool calls, from verl's tool agent loop and from the tools themselves."""
+
+    name = _NAME
+    targets = (
+        Target(
+            "verl.experimental.agent_loop.tool_agent_loop",
+            "ToolAgentLoop._call_tool",
+            observed(_own, start_tool_call, finish_tool_call),
+            reads=("tool_call", "tools_kwargs", "agent_data"),
+        ),
+        Target("verl.tools.base_tool", "BaseTool.__init__", wrap_tool_init),
+        Target("verl.tools.function_tool", "FunctionTool.call", wrap_step(lambda tool: str(tool.name)), since="0.8.0"),
+    )

@@ -1,0 +1,179 @@
+"""What the trainer asks its rollouts for and what it gets: progress while it waits, and what was lost at the end.
+
+A group is the trajectories of one prompt. The trainer knows groups while they run; each trajectory is known, by name,
+only where it runs (`trajectories`) and when a batch is made of it.
+"""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import Token
+from dataclasses import dataclass
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry import context, trace
+from opentelemetry.context import Context
+
+from verl_otel import semconv
+from verl_otel.guard import guard
+from verl_otel.telemetry import sampling, scope
+from verl_otel.telemetry.instruments import counter, histogram, produce
+from verl_otel.telemetry.recording import measure
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric
+
+MOST_NAMED: Final = 64
+"""Trajectories that a batch's span names."""
+MOST_GROUPS: Final = 100_000
+"""Groups whose size is remembered until a batch is made of them."""
+
+PENDING: Final = "pending"
+STARTED: Final = "running"
+FINISHED: Final = "finished"
+FAILED: Final = "failed"
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Prompts handed to the rollouts: the trajectories asked for, by uid. `epoch`: of the data, from 0."""
+
+    step: int | None
+    sizes: Mapping[str, int]
+    validation: bool = False
+    epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A trajectory that a batch was made of; versions of weights, and None where it isn't said."""
+
+    uid: str
+    session: int
+    output: int
+    oldest: int | None = None
+    newest: int | None = None
+
+
+class _Progress:
+    """Of training or of validation. Rates count from the last dispatch or batch."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, int] = {}
+        self.ended_before = 0
+        self.since = monotonic()
+
+    def restart(self) -> None:
+        self.since, self.ended_before = monotonic(), self.ended()
+
+    def ended(self) -> int:
+        return self.groups.get(FINISHED, 0) + self.groups.get(FAILED, 0)
+
+    def rate(self) -> float:
+        seconds = monotonic() - self.since
+        return max(0, self.ended() - self.ended_before) / seconds if seconds > 0 else 0.0
+
+
+_lock = threading.Lock()
+_sizes: OrderedDict[str, int] = OrderedDict()
+_progress: dict[bool, _Progress] = {}
+
+
+class Dispatching:
+    """The call that hands a batch over; while it lasts, what is sent knows its epoch and which of it is traced."""
+
+    def __init__(self, batch: Dispatch) -> None:
+        self._token: Token[Context] | None = None
+        here = scope.current()
+        validation = batch.validation or here.validation
+        step = here.step if batch.step is None else batch.step
+        with _lock:
+            _sizes.update(batch.sizes)
+            while len(_sizes) > MOST_GROUPS:
+                _sizes.popitem(last=False)
+            _progress.setdefault(validation, _Progress()).restart()
+        counter(semconv.ROLLOUT_DISPATCHED).add(sum(batch.sizes.values()), {semconv.VALIDATION: validation})
+        each = ((uid, session) for uid, size in batch.sizes.items() for session in range(size))
+        share = sampling.bound(step, each, validation=validation)
+        self._token = context.attach(scope.within(here._replace(epoch=batch.epoch, share=share)))
+
+    def stop(self) -> None:
+        """It is handed over."""
+        token, self._token = self._token, None
+        if token is not None:
+            with guard("leaving a dispatch"):
+                context.detach(token)
+
+    def fail(self, error: BaseException) -> None:
+        """It could not be handed over."""
+        self.stop()
+
+
+def looked(groups: Mapping[str, int], *, validation: bool) -> None:
+    """The trainer looked at its buffer: groups there by state, one of the words above."""
+    with _lock:
+        _progress.setdefault(validation, _Progress()).groups = dict(groups)
+
+
+def taken(batch: Sequence[Taken], step: int, *, validation: bool) -> None:
+    """A batch was made for `step`: name it on the current span, and count what is missing from it."""
+    span = trace.get_current_span()
+    names = tuple(f"{one.uid}_{one.session}_{one.output}" for one in batch[:MOST_NAMED])
+    span.set_attributes({semconv.ROLLOUT_CONSUMED: names, semconv.ROLLOUT_CONSUMED_COUNT: len(batch)})
+    labels = {semconv.VALIDATION: validation}
+    if not validation:
+        for one in batch:
+            if one.oldest is not None:
+                # As verl's training/off_policy/trajectory_staleness_worst: the weights of step s - 1 make step s.
+                measure(histogram(semconv.ROLLOUT_STALENESS), step - 1 - one.oldest, labels, span)
+    there: dict[str, set[int]] = {}
+    for one in batch:
+        there.setdefault(one.uid, set()).add(one.session)
+    with _lock:
+        missing = {uid: _sizes.pop(uid, len(sessions)) - len(sessions) for uid, sessions in there.items()}
+        if (progress := _progress.get(validation)) is not None:
+            progress.restart()
+    short = [count for count in missing.values() if count > 0]
+    # A zero is worth a point, so that an alert has something to compare with.
+    counter(semconv.ROLLOUT_SHORT).add(len(short), labels)
+    counter(semconv.ROLLOUT_MISSING).add(sum(short), labels)
+
+
+def produced(time: int) -> "Iterable[Metric]":
+    """Groups by state, how fast they end, and how long that will take."""
+    from verl_otel.delivery.points import gauge
+
+    with _lock:
+        found = {validation: (dict(one.groups), one.rate()) for validation, one in _progress.items() if one.groups}
+    if not found:
+        return
+    states: list[tuple[dict[str, Any], float]] = [
+        ({semconv.VALIDATION: validation, semconv.ROLLOUT_STATE: state}, count)
+        for validation, (groups, _) in found.items()
+        for state, count in groups.items()
+    ]
+    yield gauge(semconv.ROLLOUT_GROUPS, states, time)
+    yield gauge(semconv.ROLLOUT_RATE, [({semconv.VALIDATION: one}, rate) for one, (_, rate) in found.items()], time)
+    left = [
+        ({semconv.VALIDATION: one}, (groups.get(PENDING, 0) + groups.get(STARTED, 0)) / rate)
+        for one, (groups, rate) in found.items()
+        if rate > 0
+    ]
+    if left:
+        yield gauge(semconv.ROLLOUT_TIME_LEFT, left, time)
+
+
+produce(produced)
+
+
+def reset() -> None:
+    """Forget everything, in a forked child and between tests."""
+    global _lock
+    _lock = threading.Lock()
+    _sizes.clear()
+    _progress.clear()
+
+
+os.register_at_fork(after_in_child=reset)

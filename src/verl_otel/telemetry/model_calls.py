@@ -1,0 +1,125 @@
+"""Model calls of an agent loop: the client's side, by OTel's gen_ai convention."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from opentelemetry import context
+from opentelemetry.semconv.attributes import error_attributes, server_attributes
+from opentelemetry.trace import SpanKind
+
+from verl_otel import semconv
+from verl_otel.guard import guard
+from verl_otel.semconv import gen_ai
+from verl_otel.telemetry import content, scope, trajectories
+from verl_otel.telemetry.instruments import counter, histogram
+from verl_otel.telemetry.recording import Recording, measure
+
+_KEY: Final = context.create_key("verl-otel-model-call")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an engine gave, in tokens; None where it doesn't say. `weights`: version that it was made with."""
+
+    output_tokens: int | None = None
+    cached_tokens: int | None = None
+    finish_reason: str | None = None
+    preemptions: int | None = None
+    weights: int | None = None
+    aborted: bool = False
+
+
+class ModelCall:
+    """A call from its start to `stop` or `fail`; meanwhile its trajectory waits for the model."""
+
+    def __init__(self, input_tokens: int, *, resumes: bool = False) -> None:
+        """`resumes`: it is made by a client that goes on where an aborted call of the same trajectory ended."""
+        self._input = input_tokens
+        self._answer: Answer | None = None
+        self._waiting = trajectories.Waiting(trajectories.MODEL)
+        self._trajectory = self._waiting.trajectory
+        self._labels: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: semconv.SPAN_GENERATE_CLIENT}
+        here = scope.current()
+        self.recording = Recording(
+            semconv.SPAN_GENERATE_CLIENT,
+            {**self._labels, semconv.STEP: here.step, semconv.GEN_AI_INPUT_TOKENS: input_tokens},
+            scope=here,
+            kind=SpanKind.CLIENT,
+            parent=context.set_value(_KEY, self),
+            private=True,
+        )
+        if (trajectory := self._trajectory) is not None:
+            trajectory.model_calls += 1
+            if resumes and trajectory.aborted:
+                self._resumed(trajectory)
+            trajectory.aborted = False
+
+    def acquired(self, address: str, seconds: float) -> None:
+        """The load balancer named the replica at `address` (host:port) after so long."""
+        host, _, port = address.rpartition(":")
+        trajectory = self._trajectory
+        before = trajectory.replica if trajectory is not None else None
+        if trajectory is not None:
+            trajectory.replica = address
+        self.recording.set(
+            {
+                server_attributes.SERVER_ADDRESS: host.strip("[]") or None,
+                server_attributes.SERVER_PORT: int(port) if port.isdigit() else None,
+                semconv.BALANCER_WAIT: seconds,
+                semconv.BALANCER_STICKY: None if before is None else before == address,
+            }
+        )
+
+    def answered(self, answer: Answer, text: str | None = None) -> None:
+        """The engine answered; `text`: where content is captured."""
+        self._answer = answer
+        reason = answer.finish_reason
+        self.recording.set(
+            {
+                semconv.GEN_AI_OUTPUT_TOKENS: answer.output_tokens,
+                semconv.GEN_AI_CACHED_TOKENS: answer.cached_tokens,
+                semconv.GEN_AI_FINISH_REASONS: (reason,) if reason else None,
+                semconv.WEIGHTS_VERSION: answer.weights,
+            }
+        )
+        if (trajectory := self._trajectory) is not None:
+            trajectory.stop_reason, trajectory.aborted = reason, answer.aborted
+        if text is not None:
+            room = trajectory.room if trajectory is not None else None
+            said = content.messages([("assistant", text)], reason or "")
+            content.keep(self.recording.span, {semconv.GEN_AI_OUTPUT_MESSAGES: said}, room)
+
+    def _resumed(self, trajectory: trajectories.Trajectory) -> None:
+        trajectory.resumed += 1
+        self.recording.set({semconv.ROLLOUT_RESUMED: trajectory.resumed})
+        with guard("counting a resumed call"):
+            counter(semconv.ROLLOUT_RESUMES).add(1, {semconv.VALIDATION: trajectory.validation})
+
+    def stop(self) -> None:
+        """The call returned."""
+        self._measure({})
+        self.recording.stop()
+
+    def fail(self, error: BaseException) -> None:
+        """The call raised."""
+        self._measure({error_attributes.ERROR_TYPE: type(error).__name__})
+        self.recording.fail(error)
+
+    def _measure(self, more: dict[str, Any]) -> None:
+        self._waiting.over()
+        with guard("measuring a model call"):
+            metrics, span, labels = gen_ai.model_call_metrics(), self.recording.span, {**self._labels, **more}
+            measure(histogram(metrics.duration), self.recording.seconds, labels, span)
+            tokens = {"input": (metrics.input_tokens, self._input)}
+            if self._answer is not None and self._answer.output_tokens is not None:
+                tokens["output"] = (metrics.output_tokens, self._answer.output_tokens)
+            one_metric = metrics.input_tokens is metrics.output_tokens
+            for kind, (metric, count) in tokens.items():
+                told = {semconv.GEN_AI_TOKEN_TYPE: kind} if one_metric else {}
+                measure(histogram(metric), count, {**labels, **told}, span)
+
+
+def current() -> ModelCall | None:
+    """The model call that the code at hand belongs to; else None."""
+    found = context.get_value(_KEY)
+    return found if isinstance(found, ModelCall) else None

@@ -1,0 +1,209 @@
+"""A replica of an engine, as its server's process sees it: who it is, what it works on, and when it was busy.
+
+A busy interval is a span of its own, cut at most every 10 s, so that a replica that never rests is seen while it works.
+"""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from time import monotonic, time_ns
+from typing import TYPE_CHECKING, Any, Final
+
+from opentelemetry.context import Context
+
+from verl_otel import runtime, semconv
+from verl_otel.telemetry import scope
+from verl_otel.telemetry.instruments import counter, produce
+from verl_otel.telemetry.recording import Recording
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric
+
+ROLLOUT: Final = "rollout"
+PARKED: Final = "parked"
+RUNNING: Final = "running"
+LONGEST_INTERVAL: Final = 9.0
+"""Seconds of a busy interval after which it is cut, at the next look."""
+
+
+@dataclass(frozen=True)
+class Replica:
+    """`role`: rollout, prefill, decode, reward or teacher; with `rank` it is unique. `engine`: vllm, sglang, ..."""
+
+    engine: str
+    role: str = ROLLOUT
+    rank: int | None = None
+
+    @property
+    def labels(self) -> dict[str, Any]:
+        """On everything that it does."""
+        named = {semconv.ROLE: self.role, semconv.GEN_AI_PROVIDER_NAME: self.engine}
+        return {**named, semconv.REPLICA: self.rank} if self.rank is not None else named
+
+    @property
+    def lane(self) -> str | None:
+        """Its row in a state timeline."""
+        if self.rank is None:
+            return None
+        return f"{'replica' if self.role == ROLLOUT else self.role}/{self.rank}"
+
+
+class _State:
+    """What this process's replica does; guarded by `_lock`, since the gatherer's thread cuts intervals."""
+
+    def __init__(self) -> None:
+        self.replica = Replica("unknown")
+        self.weights: int | None = None
+        self.in_flight: Counter[str] = Counter()
+        self.since: float | None = None
+        self.started_at = 0
+        self.requests = 0
+        self.tokens = 0
+        self.step: int | None = None
+        self.busy = 0.0
+        self.looked = monotonic()
+        self.known = False
+
+
+_lock = threading.Lock()
+_state = _State()
+
+
+def serves(replica: Replica) -> None:
+    """This process serves that replica."""
+    _state.replica, _state.known = replica, True
+
+
+def replica() -> Replica:
+    """The replica of this process."""
+    return _state.replica
+
+
+def weights_are(version: int | None) -> None:
+    """Its weights are of that version now."""
+    _state.weights = version
+
+
+def weights() -> int | None:
+    """Version of its weights; None before the first."""
+    return _state.weights
+
+
+def entered(state: str, step: int | None) -> None:
+    """A request came, for that training step: into one of the states above."""
+    with _lock:
+        _state.known = True
+        _state.in_flight[state] += 1
+        if state == RUNNING:
+            _begin(step)
+
+
+def moved(before: str, after: str, step: int | None) -> None:
+    """A request went from one state to the other."""
+    with _lock:
+        _state.in_flight[before] -= 1
+        _state.in_flight[after] += 1
+        if after == RUNNING:
+            _begin(step)
+        elif not _state.in_flight[RUNNING]:
+            _end()
+
+
+def left(state: str, tokens: int) -> None:
+    """A request is done, and gave so many tokens."""
+    with _lock:
+        _state.in_flight[state] -= 1
+        _state.tokens += tokens
+        if state == RUNNING and not _state.in_flight[RUNNING]:
+            _end()
+
+
+def _begin(step: int | None) -> None:
+    _state.requests += 1
+    if step is not None:
+        _state.step = step
+    if _state.since is None:
+        _state.since, _state.started_at = monotonic(), time_ns()
+
+
+def _end() -> None:
+    if _state.since is None:
+        return
+    seconds = monotonic() - _state.since
+    replica = _state.replica
+    span = runtime.current().tracer.start_span(
+        semconv.SPAN_REPLICA_BUSY,
+        context=Context(),
+        start_time=_state.started_at,
+        attributes={
+            key: value
+            for key, value in {
+                **replica.labels,
+                semconv.LANE: replica.lane,
+                semconv.STEP: _state.step,
+                semconv.WEIGHTS_VERSION: _state.weights,
+                semconv.ENGINE_REQUESTS: _state.requests,
+                semconv.ENGINE_OUTPUT_TOKENS: _state.tokens,
+            }.items()
+            if value is not None
+        },
+    )
+    span.end(_state.started_at + int(seconds * 1e9))
+    _state.busy += _busy_since_looked()
+    counter(semconv.REPLICA_BUSY_TIME).add(seconds, replica.labels)
+    _state.since, _state.requests, _state.tokens = None, 0, 0
+
+
+def cut() -> None:
+    """End the busy interval that is open, if it is long enough, and go on with the next."""
+    with _lock:
+        if _state.since is not None and monotonic() - _state.since >= LONGEST_INTERVAL:
+            _end()
+            _state.requests = _state.in_flight[RUNNING]
+            _state.since, _state.started_at = monotonic(), time_ns()
+
+
+def _busy_since_looked() -> float:
+    return 0.0 if _state.since is None else monotonic() - max(_state.since, _state.looked)
+
+
+def metrics(time: int) -> "Iterable[Metric]":
+    """Requests now, the idle share since the last time this was asked, and the version of the weights."""
+    from verl_otel.delivery.points import gauge
+
+    if not _state.known:
+        return
+    labels = _state.replica.labels
+    with _lock:
+        now = monotonic()
+        elapsed, busy = now - _state.looked, _state.busy + _busy_since_looked()
+        _state.looked, _state.busy = now, 0.0
+        states = [({**labels, semconv.ENGINE_STATE: one}, _state.in_flight[one]) for one in (PARKED, RUNNING)]
+    yield gauge(semconv.ENGINE_IN_FLIGHT, states, time)
+    if elapsed > 0:
+        yield gauge(semconv.REPLICA_IDLE, [(labels, max(0.0, 1 - busy / elapsed))], time)
+    if _state.weights is not None:
+        yield gauge(semconv.REPLICA_WEIGHTS, [(labels, _state.weights)], time)
+
+
+def control(action: str) -> Recording:
+    """Start the span of something that is done to the replica: it sleeps, wakes up, drops its cache."""
+    here, one = scope.current(), _state.replica
+    return Recording(
+        semconv.SPAN_REPLICA + action,
+        {**one.labels, semconv.LANE: one.lane, semconv.STEP: here.step, semconv.WEIGHTS_VERSION: _state.weights},
+        scope=here,
+    )
+
+
+def reset() -> None:
+    """Forget everything, in a forked child and between tests."""
+    global _state, _lock
+    _state, _lock = _State(), threading.Lock()
+
+
+produce(metrics)
+runtime.on_start(lambda started: started.pipeline.watch(cut, every=1.0))
+os.register_at_fork(after_in_child=reset)

@@ -1,0 +1,133 @@
+"""Reward calls: below the trajectory they are for, or below the trainer's phase where it asks for all at once."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from opentelemetry import context
+from opentelemetry.semconv.attributes import error_attributes
+
+from verl_otel import semconv
+from verl_otel.guard import guard
+from verl_otel.telemetry import scope
+from verl_otel.telemetry.instruments import counter, histogram
+from verl_otel.telemetry.recording import Recording, measure
+
+_KEY: Final = context.create_key("verl-otel-reward-call")
+MOST_NAMES: Final = 64
+"""Parts of rewards that a process tells apart in metrics."""
+SCORE: Final = "score"
+
+_names: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is rewarded, and by what; None where it isn't said."""
+
+    function: str
+    uid: str | None = None
+    session: int | None = None
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Reward:
+    """`parts`: numeric fields beside the score."""
+
+    score: float | None
+    parts: Mapping[str, float] = field(default_factory=dict)
+
+
+class RewardCall:
+    """A call from its start to `stop` or `fail`."""
+
+    def __init__(self, sample: Sample) -> None:
+        here = scope.current()
+        self._labels = {semconv.REWARD_FUNCTION: sample.function, semconv.VALIDATION: here.validation}
+        self.requests = 0
+        self.recording = Recording(
+            semconv.SPAN_REWARD,
+            {
+                semconv.REWARD_FUNCTION: sample.function,
+                semconv.GEN_AI_SCORE_NAME: sample.function,
+                semconv.SAMPLE_UID: sample.uid,
+                semconv.ROLLOUT_SESSION: sample.session,
+                semconv.DATA_SOURCE: sample.source,
+                semconv.STEP: here.step,
+            },
+            scope=here,
+            parent=context.set_value(_KEY, self),
+            duration=(histogram(semconv.REWARD_DURATION), self._labels),
+            shown_open={semconv.REWARD_FUNCTION: sample.function},
+            private=True,
+        )
+
+    def requested(self) -> None:
+        """It made an HTTP request."""
+        self.requests += 1
+
+    def given(self, reward: Reward) -> None:
+        """The reward is known."""
+        self.recording.set(
+            {
+                semconv.GEN_AI_SCORE: reward.score,
+                **{semconv.REWARD_PART + name: value for name, value in reward.parts.items()},
+            }
+        )
+        with guard("measuring a reward"):
+            for name, value in {SCORE: reward.score, **reward.parts}.items():
+                if value is not None and math.isfinite(value) and _known(name):
+                    labels = {semconv.REWARD_NAME: name, semconv.VALIDATION: scope.current().validation}
+                    measure(histogram(semconv.REWARD_VALUE), value, labels, self.recording.span)
+
+    def stop(self) -> None:
+        """The reward is given."""
+        self._count_requests()
+        self.recording.stop()
+
+    def fail(self, error: BaseException) -> None:
+        """It raised: verl goes on without this trajectory, or ends, depending on the trainer."""
+        self._count_requests()
+        self.recording.set({error_attributes.ERROR_TYPE: type(error).__name__})
+        self.recording.fail(error)
+
+    def _count_requests(self) -> None:
+        if self.requests:
+            self.recording.set({semconv.REWARD_REQUESTS: self.requests})
+
+
+def repeated(times: int) -> None:
+    """An HTTP request to a reward model was made so many times more than once."""
+    if times > 0:
+        with guard("counting repeated requests"):
+            counter(semconv.REWARD_REPEATS).add(times)
+
+
+def current() -> RewardCall | None:
+    """The reward call that the code at hand belongs to; else None."""
+    found = context.get_value(_KEY)
+    return found if isinstance(found, RewardCall) else None
+
+
+def numeric(fields: Mapping[Any, Any]) -> dict[str, float]:
+    """Those of the fields that are numbers."""
+    found: dict[str, Any] = {str(name): value for name, value in fields.items()}
+    return {name: float(value) for name, value in found.items() if is_number(value)}
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a Python or NumPy number or bool, alone."""
+    return isinstance(value, int | float) or (hasattr(value, "dtype") and getattr(value, "ndim", None) == 0)
+
+
+def _known(name: str) -> bool:
+    if name not in _names and len(_names) < MOST_NAMES:
+        _names.add(name)
+    return name in _names
+
+
+def reset() -> None:
+    """Forget the names seen, between tests."""
+    _names.clear()
