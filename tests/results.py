@@ -1,4 +1,7 @@
-"""docs/test-results.md, from what pytest wrote of the last `make test-all`. usage: results.py FILE.xml..."""
+"""docs/test-results.md, from what pytest wrote of the last `make test-all`. usage: results.py FILE.xml...
+
+Of a test that was run again, the last file's result is the one that counts.
+"""
 
 import os
 import platform
@@ -22,7 +25,8 @@ SHOWN = ("verl", "ray", "vllm", "torch", "opentelemetry-sdk", "wrapt")
 
 
 def main() -> None:
-    cases = [case for path in sys.argv[1:] for case in ElementTree.parse(path).iter("testcase")]
+    found = [case for path in sys.argv[1:] for case in ElementTree.parse(path).iter("testcase")]
+    cases = list({(case.get("classname"), case.get("name")): case for case in found}.values())
     states = [state(case) for case in cases]
     head = HEAD.format(
         tests=len(cases),

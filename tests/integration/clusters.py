@@ -36,8 +36,9 @@ def free_port():
 
 # `ray start` refuses a second node on loopback; Ray's own test cluster doesn't.
 SEVERAL = """
-import sys, time
+import os, sys, time
 from ray.cluster_utils import Cluster
+os.makedirs("/tmp/ray", exist_ok=True)  # where Ray notes the cluster's address, whatever its own folder is
 folder, nodes, cpus = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 cluster = Cluster()
 for number in range(nodes):
