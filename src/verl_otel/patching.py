@@ -47,13 +47,18 @@ class Patches:
     def wrap(self, owner: Any, name: str, wrapper: Wrapper) -> bool:
         """Put `wrapper(original)` in place of the attribute `name` of a module or class.
 
-        Static and class methods stay what they are, and an inherited method is shadowed, to be deleted again. Returns
-        False, and changes nothing, where there is no such attribute.
+        Static and class methods stay what they are, and an inherited method is shadowed, to be deleted again. What was
+        imported by value from where it was wrapped already is only put back with that. Returns False, and changes
+        nothing, where there is no such attribute.
         """
         before = vars(owner).get(name, _MISSING)
         found = before if before is not _MISSING else getattr(owner, name, _MISSING)
         if found is _MISSING:
             return False
+        for home, known_as, original, replacement in self._done:
+            if before is replacement and (home, known_as) != (owner, name):
+                self._done.append((owner, name, original, replacement))
+                return True
         if isinstance(found, staticmethod | classmethod):
             after: Any = type(found)(wrapper(found.__func__))
         else:

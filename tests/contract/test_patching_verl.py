@@ -20,6 +20,9 @@ MODULES = [
     "verl.utils.tracking", "verl.utils.config", "verl.utils.profiler.performance", "verl.utils.profiler.profile",
     "verl.single_controller.base.worker", "verl.single_controller.ray.base", "verl.workers.engine_workers",
     "verl.checkpoint_engine.base", "verl.experimental.agent_loop.agent_loop", "verl.workers.rollout.llm_server",
+    "verl.experimental.agent_loop.tool_agent_loop", "verl.tools.base_tool", "verl.tools.function_tool",
+    "verl.experimental.reward_loop.reward_loop", "verl.workers.rollout.vllm_rollout.vllm_async_server",
+    "verl.workers.rollout.vllm_rollout.vllm_rollout", "verl.trainer.ppo.v1.replay_buffer", "verl.trainer.ppo.v1.utils",
     "verl.trainer.ppo.ray_trainer", "verl.trainer.ppo.v1.trainer_base", "verl.trainer.ppo.v1.trainer_colocate_async",
     "verl.trainer.ppo.v1.trainer_separate_async", "transfer_queue", "ray", "ray.actor", "ray.remote_function",
 ]
@@ -36,7 +39,10 @@ def owners():
 def is_ours(value):
     value = getattr(value, "__func__", value)
     code = getattr(value, "__code__", None)
-    return code is not None and "verl_otel" in code.co_filename
+    if code is not None and "verl_otel" in code.co_filename:
+        return True
+    inner = getattr(value, "__wrapped__", None)  # below a decorator of verl's
+    return inner is not None and is_ours(inner)
 
 def ours():
     every = ((f"{name}.{key}", value) for name, owner in owners() for key, value in list(vars(owner).items()))
@@ -82,7 +88,19 @@ HOOKS = {
     "verl.workers.engine_workers.TrainingWorker.train_batch",
     "verl.checkpoint_engine.base.CheckpointEngineWorker.update_weights",
     "verl.experimental.agent_loop.agent_loop.AgentLoopWorker._run_agent_loop",
+    "verl.experimental.agent_loop.agent_loop.AgentLoopWorker._compute_score",
+    "verl.experimental.agent_loop.agent_loop.AgentLoopManager.generate_sequences",
+    "verl.experimental.agent_loop.tool_agent_loop.ToolAgentLoop._call_tool",
+    "verl.tools.base_tool.BaseTool.__init__",
+    "verl.tools.function_tool.FunctionTool.call",
+    "verl.experimental.reward_loop.reward_loop.RewardLoopWorker.compute_score",
     "verl.workers.rollout.llm_server.LLMServerClient.generate",
+    "verl.workers.rollout.llm_server.LLMServerClient._acquire_server",
+    "verl.workers.rollout.vllm_rollout.vllm_async_server.vLLMHttpServer.generate",
+    "verl.workers.rollout.vllm_rollout.vllm_rollout.ServerAdapter.update_weights",
+    "verl.trainer.ppo.v1.replay_buffer.ReplayBuffer.sample",
+    "verl.trainer.ppo.v1.utils.compute_advantage",
+    "transfer_queue.kv_batch_put",
     "verl.trainer.ppo.ray_trainer.RayPPOTrainer.fit",
     "verl.trainer.ppo.ray_trainer.RayPPOTrainer.init_workers",
     "verl.trainer.ppo.v1.trainer_base.PPOTrainer.fit",
@@ -149,7 +167,7 @@ def test_instrumenting_again_after_undoing_works():
 def test_disabled_instrumentations_are_left_out():
     told, _ = run("import,instrument", OTEL_PYTHON_DISABLED_INSTRUMENTATIONS="verl_timers, verl_workers")
     assert set(told["instrumented"]) == {one.name for one in INSTRUMENTORS} - {"verl_timers", "verl_workers"}
-    assert not [name for name in told["ours"][1] if "_timer" in name or ("Worker." in name and "Agent" not in name)]
+    assert not [name for name in told["ours"][1] if "_timer" in name or ".engine_workers." in name]
 
 
 @pytest.mark.parametrize("off", [{"OTEL_SDK_DISABLED": "true"}, {"VERL_OTEL_ENABLED": "false"}])

@@ -48,6 +48,7 @@ SNAPSHOTS = {"verl.step.snapshot", "verl.loss", "verl.hooked"}
 METRICS = {*DURATIONS, *SNAPSHOTS, "verl.run.info"}
 LOGS = {"verl.run.start", "verl.run.end", "verl.profiler.capture", "careful", "Uncaught KeyError"}
 ALL = SPANS | METRICS | LOGS
+ROLLOUTS = {"invoke_agent single", "chat"}
 WORKERS = {"verl.worker.update", "verl.worker.fail", "verl.worker.duration"}
 
 # What raises, and what; the place that it is counted under; what may be missing while it lasts.
@@ -60,8 +61,8 @@ FAULTS = (
     ("instrumentors.trainers.read_step", TypeError, "reading the step", ()),
     ("instrumentors.workers.read_role", KeyError, "verl_workers start_call", WORKERS),
     ("instrumentors.workers.wrap_class", ImportError, "wrapping a worker class", WORKERS),
-    ("instrumentors.rollouts.read_trajectory", TypeError, "verl_rollouts start_session", {"invoke_agent single"}),
-    ("instrumentors.rollouts.read_generation", AttributeError, "verl_rollouts finish_client_call", ()),
+    ("instrumentors.agent_loops.read_session", TypeError, "verl_agent_loops start_session", {"invoke_agent single"}),
+    ("instrumentors.model_clients.read_answer", AttributeError, "verl_model_clients finish_call", ()),
     ("instrumentors.profiler.is_profiling", AttributeError, "profiler start", {"verl.profiler.capture"}),
     ("instrumentors.profiler.read_capture", OSError, "profiler stop", {"verl.profiler.capture"}),
     ("telemetry.scalars.log", MemoryError, "queueing scalars", SNAPSHOTS),
@@ -71,7 +72,12 @@ FAULTS = (
     ("telemetry.steps.phase_done", RuntimeError, "closing a phase", ()),
     ("telemetry.steps.logged", RuntimeError, "closing a step", ()),
     ("telemetry.steps.trainer_finished", RuntimeError, "end of training", ()),
-    ("telemetry.rollouts.start_model_call", TypeError, "verl_rollouts start_client_call", {"chat"}),
+    ("telemetry.sampling.keeps", ZeroDivisionError, "verl_agent_loops start_session", {"invoke_agent single"}),
+    ("telemetry.trajectories.counter", KeyError, "counting a trajectory", ()),
+    ("telemetry.trajectories.Trajectory._outcome", OverflowError, "ending a trajectory", ()),
+    ("telemetry.trajectories.Trajectory.stop", OSError, "verl_agent_loops ending start_session", ROLLOUTS),
+    ("telemetry.model_calls.ModelCall.__init__", TypeError, "verl_model_clients start_call", {"chat"}),
+    ("telemetry.model_calls.ModelCall.stop", LookupError, "verl_model_clients ending start_call", ROLLOUTS),
     ("telemetry.recording.within", RuntimeError, "span verl.phase.gen", ()),
     ("opentelemetry.sdk.trace.Tracer.start_span", ValueError, "span verl.phase.gen", SPANS),
     ("opentelemetry.sdk.trace.Span.end", IndexError, "ending a span", SPANS),

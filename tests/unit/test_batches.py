@@ -1,8 +1,8 @@
 """What the trainer asks its rollouts for and gets, and what it can learn from it."""
 
 import pytest
-from helpers import with_settings
 
+from helpers import with_settings
 from verl_otel import semconv
 from verl_otel.telemetry import batches, groups, scope, steps
 from verl_otel.telemetry.batches import Dispatch, Dispatching, Taken

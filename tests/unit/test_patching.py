@@ -62,6 +62,16 @@ def test_an_inherited_attribute_is_deleted_again(own):
     assert "method" not in vars(Child)
 
 
+def test_a_copy_by_value_of_what_is_wrapped_is_put_back_too(own):
+    home, copy = types.SimpleNamespace(f=len), types.SimpleNamespace()
+    own.wrap(home, "f", twice)
+    copy.f = home.f  # as `from home import f` does
+    assert own.wrap(copy, "f", twice)
+    assert (home.f("ab"), copy.f("ab")) == (4, 4)
+    own.undo()
+    assert (home.f, copy.f) == (len, len)
+
+
 def test_a_missing_attribute_changes_nothing(own):
     before = dict(vars(Base))
     assert own.wrap(Base, "absent", twice) is False

@@ -3,9 +3,9 @@
 import asyncio
 
 import pytest
-from helpers import with_settings
 from opentelemetry.trace import StatusCode
 
+from helpers import with_settings
 from verl_otel import semconv
 from verl_otel.telemetry import engines, replicas, rewards, sampling, steps, trajectories
 from verl_otel.telemetry.engines import EngineRequest, Timing
@@ -19,7 +19,10 @@ SESSION = Session("tool_agent", "uid", 2, step=4, index=7)
 RESULT = Result(1, 4, 20, 30, 25, 0.5, {"format": 1.0}, 3, 4)
 
 
-def run_one(answer=Answer(5, 2, "completed", weights=3)):
+ANSWER = Answer(5, 2, "completed", weights=3)
+
+
+def run_one():
     trajectory = Trajectory(SESSION)
     call = ModelCall(20)
     replicas.serves(Replica("vllm", rank=1))
@@ -27,10 +30,10 @@ def run_one(answer=Answer(5, 2, "completed", weights=3)):
     request.submitted()
     request.produced()
     request.produced()
-    request.answered(answer)
+    request.answered(ANSWER)
     request.stop()
     call.acquired("127.0.0.1:81", 0.25)
-    call.answered(answer)
+    call.answered(ANSWER)
     call.stop()
     trajectory.result = RESULT
     trajectory.stop()

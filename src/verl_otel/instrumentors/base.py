@@ -111,7 +111,7 @@ def _warn_missing(target: Target) -> None:
 
 
 class Observation(Protocol):
-    """What a wrapper starts before the user's call and ends after it; `Recording` is one. Neither method raises."""
+    """What a wrapper starts before the user's call and ends after it; `Recording` is one."""
 
     def stop(self) -> None:
         """The call returned."""
@@ -140,7 +140,15 @@ def observed(
             if read is not None:
                 with guard(f"{own.name} {read.__name__}"):
                     read(observation, result)
-            observation.stop()
+            with guard(ending):
+                observation.stop()
+
+    def failed(observation: Observation | None, error: BaseException) -> None:
+        if observation is not None:
+            with guard(ending):
+                observation.fail(error)
+
+    ending = f"{own.name} ending {start.__name__}"
 
     def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
         if iscoroutinefunction(original):
@@ -151,8 +159,7 @@ def observed(
                 try:
                     result = await original(*args, **kwargs)
                 except BaseException as error:
-                    if observation is not None:
-                        observation.fail(error)
+                    failed(observation, error)
                     raise
                 finish(observation, result)
                 return result
@@ -165,8 +172,7 @@ def observed(
             try:
                 result = original(*args, **kwargs)
             except BaseException as error:
-                if observation is not None:
-                    observation.fail(error)
+                failed(observation, error)
                 raise
             finish(observation, result)
             return result

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Target, VerlInstrumentor, observed
+from verl_otel.instrumentors.base import Target, VerlInstrumentor
 from verl_otel.patching import patches
 from verl_otel.telemetry import batches, groups
 from verl_otel.telemetry.batches import Taken
 
 _NAME: Final = "verl_buffers"
-_MARK: Final = "__verl_otel_groups__"
 _VALIDATION: Final = "val"
 _own: Final = patches(_NAME)
 
@@ -77,25 +76,16 @@ def _int(value: Any) -> int | None:
 
 def wrap_advantage(original: Callable[..., Any]) -> Callable[..., Any]:
     """The trainer computes advantages: within each group by most estimators."""
-    if getattr(original, _MARK, False):  # taken by value from a module where it is wrapped already
-        return original
 
-    def read(_: Any, data: Any) -> None:
-        groups.trained(read_rewards(data))
+    @functools.wraps(original)
+    def compute_advantage(*args: Any, **kwargs: Any) -> Any:
+        data = original(*args, **kwargs)
+        if _own.active:
+            with guard("reading rewards"):
+                groups.trained(read_rewards(data))
+        return data
 
-    wrapped = observed(_own, lambda *_, **__: _Nothing(), read)(original)
-    setattr(wrapped, _MARK, True)
-    return wrapped
-
-
-class _Nothing:
-    """An observation of what is only read."""
-
-    def stop(self) -> None:
-        """Nothing to do."""
-
-    def fail(self, error: BaseException) -> None:
-        """Nothing to do."""
+    return compute_advantage
 
 
 def read_rewards(data: Any) -> dict[str, list[float]]:
@@ -120,6 +110,6 @@ class BuffersInstrumentor(VerlInstrumentor):
         Target(_BUFFER, "ReplayBuffer.sample", wrap_sample, _SAMPLED, since="0.9.0"),
         Target(_BUFFER, "ReplayBufferAsync.sample", wrap_sample, _SAMPLED, since="0.9.0"),
         Target("verl.trainer.ppo.ray_trainer", "compute_advantage", wrap_advantage, ("data",)),
-        Target("verl.trainer.ppo.v1.utils", "compute_advantage", wrap_advantage, ("data",), since="0.9.1"),
+        Target("verl.trainer.ppo.v1.utils", "compute_advantage", wrap_advantage, ("data",), since="0.9.0"),
         Target("verl.experimental.separation.ray_trainer", "compute_advantage", wrap_advantage, ("data",)),
     )

@@ -149,6 +149,7 @@ class VllmInstrumentor(VerlInstrumentor):
         Target(
             _MODULE, "vLLMHttpServer._park_until_admitted", observed(_own, start_parking), since="0.9.1", until="0.9.1"
         ),
+        Target(_MODULE, "build_app", wrap_build_app),
     )
 
     def _patch_more(self, *, by_program: bool) -> None:
@@ -156,10 +157,6 @@ class VllmInstrumentor(VerlInstrumentor):
 
     def _patch_vllm(self) -> None:
         self.patches.when_imported("vllm.v1.engine.async_llm", self._watch_engine)
-        self.patches.when_imported("vllm.entrypoints.openai.api_server", self._watch_http)
-
-    def _watch_http(self, module: Any) -> None:
-        self.patches.wrap(module, "build_app", wrap_build_app)
 
     def _watch_engine(self, module: Any) -> None:
         for name in ("generate", "encode"):
