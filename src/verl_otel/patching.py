@@ -56,7 +56,7 @@ class Patches:
         if found is _MISSING:
             return False
         for home, known_as, original, replacement in self._done:
-            if before is replacement and (home, known_as) != (owner, name):
+            if before is replacement and not (home is owner and known_as == name):
                 self._done.append((owner, name, original, replacement))
                 return True
         if isinstance(found, staticmethod | classmethod):
