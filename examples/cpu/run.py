@@ -178,7 +178,7 @@ def arguments(run: Run, ray_folder: Path) -> list[str]:
         trainer.default_local_dir={run.logs}/checkpoints
         hydra.run.dir={run.logs}/hydra
     """
-    own = _sft() if run.module.startswith(SFT) else _ppo() + ("" if run.address else _ray(ray_folder))
+    own = _sft() if run.module.startswith(SFT) else _ppo(run.logs) + ("" if run.address else _ray(ray_folder))
     return [*common.split(), *own.split(), *run.overrides]
 
 
@@ -211,7 +211,7 @@ def _sft() -> str:
     """
 
 
-def _ppo() -> str:
+def _ppo(logs: Path) -> str:
     """The smallest GRPO that trains, rolls out, rewards and validates."""
     return f"""
         algorithm.adv_estimator=grpo
@@ -252,5 +252,7 @@ def _ppo() -> str:
         reward.custom_reward_function.path={HERE}/kit/reward.py
         reward.custom_reward_function.name=compute_score
         trainer.val_before_train=True
+        trainer.rollout_data_dir={logs}/rollouts
+        trainer.validation_data_dir={logs}/validation
         transfer_queue.backend.SimpleStorage.num_data_storage_units=1
     """

@@ -1,5 +1,6 @@
 """The observed runs that the end-to-end tests look at; each is made once and serves many assertions."""
 
+import json
 import os
 import subprocess
 import sys
@@ -19,13 +20,25 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass
 class Observed:
-    """A finished run: its output, verl's own log, what arrived, and how long it took to end after its last log line."""
+    """A finished run: its output, verl's own log, what arrived, and how long it took to end after its last log line.
+
+    `folder`: where the run wrote; `generations` what verl's own dumps say.
+    """
 
     code: int
     output: str
     log: list
     capture: Capture
     ending: float
+    folder: Path
+
+    def generations(self, of):
+        """verl's dumps, `rollouts` or `validation`: (step, `uid_session_output`) to what it says of the trajectory."""
+        found = {}
+        for path in sorted((self.folder / of).glob("*.jsonl")):
+            for line in map(json.loads, path.read_text().splitlines()):
+                found[int(path.stem), line["uid"]] = line
+        return found
 
 
 def observe(
@@ -62,7 +75,7 @@ def observe(
         output = run.output.read_text(errors="replace")
         assert run.metrics.exists() or not complete, output[-3000:]
         log, last = (read_log(run.metrics), run.metrics.stat().st_mtime) if run.metrics.exists() else ([], ended)
-    return Observed(code, output, log, Capture.read(capture), ended - last)
+    return Observed(code, output, log, Capture.read(capture), ended - last, folder)
 
 
 def wait_for(condition, what, seconds=300):
@@ -95,7 +108,8 @@ def demo(tmp_path_factory):
     )
     print(result.stdout, result.stderr)
     log, capture = read_log(folder / "metrics.jsonl"), Capture.read(folder / "capture.otlp")
-    observed = Observed(result.returncode, (folder / "output.txt").read_text(errors="replace"), log, capture, 0.0)
+    output = (folder / "output.txt").read_text(errors="replace")
+    observed = Observed(result.returncode, output, log, capture, 0.0, folder)
     return result.returncode, result.stdout, observed
 
 
