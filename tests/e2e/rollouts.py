@@ -62,4 +62,7 @@ def counted(capture: Capture, name, **attributes):
 
 
 def _wanted(attributes):
-    return {name.replace("_", "."): value for name, value in attributes.items()}.items()
+    """Attributes as they are called: a dot for each underscore, an underscore for two."""
+    return {
+        name.replace("__", "-").replace("_", ".").replace("-", "_"): one for name, one in attributes.items()
+    }.items()
