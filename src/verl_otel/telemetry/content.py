@@ -83,7 +83,7 @@ def keep(span: Span, texts: Mapping[str, str], room: Room | None) -> None:
     """Put content on the span, in an event beside it, or both, as the user asked; nothing once there is no room."""
     with guard("keeping content"):
         size = sum(map(len, texts.values()))
-        if not captured() or (room is not None and size > room.left):
+        if not captured() or not span.is_recording() or (room is not None and size > room.left):
             return
         if room is not None:
             room.left -= size

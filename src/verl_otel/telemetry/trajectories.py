@@ -75,7 +75,7 @@ class Result:
 class Trajectory:
     """An observed session, from its start to `stop` or `fail`."""
 
-    def __init__(self, session: Session, said: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, session: Session, said: Sequence[tuple[str, str]] = ()) -> None:
         """`said`: (role, text) of the prompt's messages, where content is captured."""
         here = scope.current()
         self.session = session
@@ -94,7 +94,8 @@ class Trajectory:
         self._epoch = here.epoch
         self._started = time_ns()
         self.recording = self._record(sampled=self._sampled)
-        content.keep(self.recording.span, {semconv.GEN_AI_INPUT_MESSAGES: content.messages(said)}, self.room)
+        if said:
+            content.keep(self.recording.span, {semconv.GEN_AI_INPUT_MESSAGES: content.messages(said)}, self.room)
         with guard("counting a trajectory"):
             counter(semconv.ROLLOUT_STARTED).add(1, self._labels)
             if not self._sampled:
