@@ -121,10 +121,17 @@ def test_weights_have_versions(run):
 def test_a_replica_was_busy_whenever_it_had_a_request(run):
     busy = [one for one in spans_named(run, semconv.SPAN_REPLICA_BUSY) if one.attributes[semconv.REPLICA] == 0]
     assert all(one.attributes[semconv.LANE] == "replica/0" and not one.parent for one in busy)
-    slack = 5_000_000  # ns between a request's span and its replica's state
+    slack = 5_000_000  # ns between a request's span and its replica's state, and between the parts of a cut interval
+    stretches = []
+    for one in sorted(busy, key=lambda one: one.start):
+        if stretches and one.start - stretches[-1][1] < slack:
+            stretches[-1][1] = one.end
+        else:
+            stretches.append([one.start, one.end])
     for request in spans_named(run, semconv.SPAN_GENERATE_SERVER):
-        assert any(one.start - slack <= request.start and request.end <= one.end + slack for one in busy)
-    assert sum(one.attributes[semconv.ENGINE_REQUESTS] for one in busy) == TRAINED + VALIDATED * VALIDATIONS
+        assert any(start - slack <= request.start and request.end <= end + slack for start, end in stretches)
+    assert all(one.seconds < 11 for one in busy)
+    assert sum(one.attributes[semconv.ENGINE_REQUESTS] for one in busy) >= TRAINED + VALIDATED * VALIDATIONS
     seconds = sum(one.seconds for one in busy)
     assert total(run.capture, semconv.REPLICA_BUSY_TIME) == pytest.approx(seconds, rel=0.01)
 

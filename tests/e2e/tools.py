@@ -5,13 +5,15 @@ What a tool says, and what it raises, has a mark, to be looked for where no cont
 
 import json
 import subprocess
+import sys
+from pathlib import Path
 
 from verl.experimental.agent_loop.tool_parser import FunctionCall, ToolParser
 from verl.tools.function_tool import function_tool
 
-OUTPUT_MARK = "MARK-OF-AN-OUTPUT"
-ERROR_MARK = "MARK-OF-AN-ERROR"
-UNKNOWN_MARK = "MARK_OF_A_NAME"
+sys.path.insert(0, str(Path(__file__).parent))  # verl runs this file by its path
+
+from tools_marks import ERROR_MARK, OUTPUT_MARK, UNKNOWN_MARK  # noqa: E402
 
 
 @function_tool

@@ -49,10 +49,9 @@ def test_a_big_batch_names_only_some(recorded):
     assert (len(gen["verl.rollout.consumed"]), gen["verl.rollout.consumed.count"]) == (batches.MOST_NAMED, 1000)
 
 
-def test_what_is_dispatched_knows_its_epoch_and_the_share_that_is_traced(recorded, monkeypatch):
+def test_what_is_dispatched_knows_the_share_that_is_traced(recorded, monkeypatch):
     with_settings(monkeypatch, rollout_cap=1)
-    dispatching = Dispatching(Dispatch(1, {"a": 4}, epoch=2))
-    assert scope.current().epoch == 2
+    dispatching = Dispatching(Dispatch(1, {"a": 4}))
     assert 0 < scope.current().share < 1
     dispatching.stop()
     assert scope.current() == scope.Scope()

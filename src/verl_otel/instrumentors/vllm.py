@@ -131,7 +131,11 @@ def wrap_build_app(original: Callable[..., Any]) -> Callable[..., Any]:
         app = original(*args, **kwargs)
         if _own.active:
             with guard("the engine's HTTP server"):
-                app.add_middleware(http_context.CarriedContext)
+                # vLLM has built its stack, which then takes no more middleware.
+                if app.middleware_stack is None:
+                    app.add_middleware(http_context.CarriedContext)
+                else:
+                    app.middleware_stack = http_context.CarriedContext(app.middleware_stack)
         return app
 
     return build_app

@@ -38,12 +38,11 @@ FAILED: Final = "failed"
 
 @dataclass(frozen=True)
 class Dispatch:
-    """Prompts handed to the rollouts: the trajectories asked for, by uid. `epoch`: of the data, from 0."""
+    """Prompts handed to the rollouts: the trajectories asked for, by uid."""
 
     step: int | None
     sizes: Mapping[str, int]
     validation: bool = False
-    epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ _progress: dict[bool, _Progress] = {}
 
 
 class Dispatching:
-    """The call that hands a batch over; while it lasts, what is sent knows its epoch and which of it is traced."""
+    """The call that hands a batch over; while it lasts, what is sent knows which of it is traced."""
 
     def __init__(self, batch: Dispatch) -> None:
         self._token: Token[Context] | None = None
@@ -97,7 +96,7 @@ class Dispatching:
         counter(semconv.ROLLOUT_DISPATCHED).add(sum(batch.sizes.values()), {semconv.VALIDATION: validation})
         each = ((uid, session) for uid, size in batch.sizes.items() for session in range(size))
         share = sampling.bound(step, each, validation=validation)
-        self._token = context.attach(scope.within(here._replace(epoch=batch.epoch, share=share)))
+        self._token = context.attach(scope.within(here._replace(share=share)))
 
     def stop(self) -> None:
         """It is handed over."""
