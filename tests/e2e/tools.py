@@ -13,7 +13,7 @@ from verl.tools.function_tool import function_tool
 
 sys.path.insert(0, str(Path(__file__).parent))  # verl runs this file by its path
 
-from tools_marks import ERROR_MARK, OUTPUT_MARK, UNKNOWN_MARK  # noqa: E402
+from tools_marks import ERROR_MARK, OUTPUT_MARK, UNKNOWN_MARK
 
 
 @function_tool

@@ -20,6 +20,9 @@ FACTOR: Final = 3.0
 MAX_STACKS: Final = 64 * 1024
 """Longest text of stacks, in characters."""
 
+IDENTIFYING: Final = (semconv.SAMPLE_UID, semconv.ROLLOUT_SESSION, semconv.DATA_SOURCE)
+"""What says which one it is, where a metric can't, since it would have a series for each."""
+
 _told: set[int] = set()
 
 
@@ -43,6 +46,7 @@ def _tell(one: recording.Open, seconds: float, expected: float | None) -> None:
     token = context.attach(trace.set_span_in_context(one.recording.span))
     try:
         attributes = {
+            **{name: one.recording.attributes.get(name) for name in IDENTIFYING},
             **(one.shown or {}),
             semconv.STEP: one.recording.step,
             semconv.STUCK_SECONDS: seconds,

@@ -1,0 +1,108 @@
+"""Rewards of a real run in trouble, and rewards by a model behind verl's router."""
+
+import pytest
+from observed import problems
+from run import KIT
+
+from e2e.conftest import observe
+from e2e.rewards import ERROR_MARK, SLEEPS
+from e2e.rollouts import counted, total, trajectories
+from e2e.trainers import reward
+from verl_otel import semconv
+
+pytestmark = [pytest.mark.verl, pytest.mark.long]
+
+MODEL = "reward.reward_model"
+JUDGE = (
+    f"{MODEL}.enable=True",
+    f"{MODEL}.enable_resource_pool=True",
+    f"{MODEL}.n_gpus_per_node=1",
+    f"{MODEL}.nnodes=1",
+    f"{MODEL}.model_path={KIT}/model",
+    f"{MODEL}.rollout.name=vllm",
+    f"{MODEL}.rollout.tensor_model_parallel_size=1",
+    f"{MODEL}.rollout.enforce_eager=True",
+    f"{MODEL}.rollout.free_cache_engine=False",
+    f"+{MODEL}.rollout.enable_sleep_mode=False",
+    f"{MODEL}.rollout.gpu_memory_utilization=0.1",
+    f"{MODEL}.rollout.prompt_length=128",
+    f"{MODEL}.rollout.response_length=16",
+    f"{MODEL}.rollout.max_model_len=256",
+    f"{MODEL}.rollout.max_num_batched_tokens=512",
+    f"{MODEL}.rollout.max_num_seqs=32",
+)
+
+
+@pytest.fixture(scope="module")
+def troubled(tmp_path_factory):
+    """Two steps with a reward that raises for some, and sleeps once."""
+    quick = {"OTEL_METRIC_EXPORT_INTERVAL": "1000", "VERL_OTEL_STUCK_AFTER": "15", "VERL_OTEL_LOGS": "true"}
+    return observe(tmp_path_factory.mktemp("troubled"), "auto", 2, quick, reward("troubled"))
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory):
+    """One step, judged by a model of its own server."""
+    return observe(tmp_path_factory.mktemp("judged"), "auto", 1, (), (*JUDGE, *reward("judged")))
+
+
+def test_the_run_goes_on_as_without_us(troubled):
+    assert troubled.code == 0, troubled.output[-3000:]
+    assert problems(troubled.capture, troubled.log) == []
+
+
+def test_each_reward_that_raised_is_told_with_its_trajectory(troubled, record_property):
+    failed = [one for one in trajectories(troubled.capture) if one[semconv.ROLLOUT_OUTCOME] == "failed"]
+    record_property("failed trajectories", len(failed))
+    assert failed
+    for one in failed:
+        (call,) = one.of(semconv.SPAN_REWARD)
+        assert call.error
+        assert call.attributes["error.type"] == "ValueError"
+        assert one.root.error
+        assert semconv.REWARD not in one.root.attributes
+        assert one[semconv.ROLLOUT_GENERATED_TOKENS] == one.server_tokens()
+    assert total(troubled.capture, semconv.ROLLOUT_ENDED, verl_rollout_outcome="failed") == len(failed)
+    training = [one for one in failed if not one[semconv.VALIDATION]]
+    assert total(troubled.capture, semconv.ROLLOUT_MISSING, verl_validation=False) == len(training)
+    assert len(trajectories(troubled.capture, validation=False)) == 32
+
+
+def test_the_one_that_sleeps_is_named_while_it_does(troubled):
+    (slow,) = (one for one in trajectories(troubled.capture) if one.root.seconds > SLEEPS)
+    (stuck,) = (one for one in troubled.capture.events if one.attributes.get(semconv.REWARD_FUNCTION))
+    assert stuck.name == semconv.EVENT_STUCK
+    assert stuck.attributes[semconv.REWARD_FUNCTION] == "troubled"
+    assert stuck.attributes[semconv.SAMPLE_UID] == slow[semconv.SAMPLE_UID]
+    assert stuck.attributes[semconv.ROLLOUT_SESSION] == slow[semconv.ROLLOUT_SESSION]
+    assert "troubled" in stuck.attributes[semconv.STUCK_STACKS]
+    oldest = [one for one in troubled.capture.points if one.metric == semconv.ROLLOUT_OLDEST.name]
+    longest = max(oldest, key=lambda one: one.value)
+    assert longest.value > SLEEPS / 2
+    assert longest.attributes[semconv.ROLLOUT_WAITING_FOR] == "reward"
+    running = [one for one in troubled.capture.points if one.metric == semconv.ROLLOUT_GROUPS.name and one.value]
+    assert {one.attributes[semconv.ROLLOUT_STATE] for one in running} >= {"running", "finished", "failed"}
+
+
+def test_no_word_of_an_exception_left_the_run(troubled):
+    assert ERROR_MARK.encode() not in (troubled.folder / "capture.otlp").read_bytes()
+    assert ERROR_MARK in troubled.output
+
+
+def test_a_judge_is_in_the_trajectorys_trace(judged, record_property):
+    assert judged.code == 0, judged.output[-3000:]
+    assert problems(judged.capture, judged.log) == []
+    everything = trajectories(judged.capture)
+    assert len(everything) == 16 + 2 * 4
+    for one in everything:
+        (call,) = one.of(semconv.SPAN_REWARD)
+        (judge,) = (span for span in one.of(semconv.SPAN_GENERATE_SERVER) if span.attributes[semconv.ROLE] == "reward")
+        (mine,) = (span for span in one.of(semconv.SPAN_GENERATE_SERVER) if span.attributes[semconv.ROLE] == "rollout")
+        assert judge.parent == call.id
+        assert judge.attributes[semconv.LANE] == "reward/0"
+        assert judge.attributes[semconv.ENGINE_OUTPUT_TOKENS] == call.attributes[semconv.GEN_AI_SCORE]
+        assert mine.attributes[semconv.LANE] == "replica/0"
+        assert call.attributes[semconv.REWARD_REQUESTS] == 1
+    first, _ = counted(judged.capture, semconv.SERVER_FIRST_TOKEN.name, verl_role="reward")
+    assert first == len(everything)
+    record_property("judged", len(everything))
