@@ -31,6 +31,7 @@ test: python
 	@$(RUN) -m pytest tests -m "not long" --junitxml=.work/test.xml
 
 test-all: test
+	@$(ANY_PYTHON) examples/cpu/install.py --tests --sglang
 	@$(RUN) tests/ray_matrix.py
 	@TEST_OUTAGE_SECONDS=600 $(RUN) -m pytest tests/integration/test_outages.py --junitxml=.work/test-outage.xml
 	@$(RUN) -m pytest tests -m long --junitxml=.work/test-all.xml; code=$$?; \

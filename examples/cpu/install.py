@@ -3,7 +3,7 @@
 Runs on the Python a machine has (standard library only), finds the one to install for (PYTHON, else python3.11,
 python3.12, python3), checks room and memory before it fetches anything, and resumes what was cut off.
 
-usage: install.py [--tests]    --tests adds what the tests need
+usage: install.py [--tests] [--sglang]    --tests adds what the tests need, --sglang SGLang beside vLLM (1 GB)
 Exit codes: 0 installed, 2 this machine lacks something (one line says what), 1 an install step failed.
 """
 
@@ -25,6 +25,7 @@ VENV = os.path.abspath(os.environ.get("VERL_OTEL_VENV") or os.path.join(ROOT, ".
 WORK = os.path.join(VENV, "kit")
 DISK_GB, MEMORY_GIB = 10, 8
 TORCH = "2.13.0"
+SGLANG = ("sglang==0.5.12", "triton", "IPython", "traitlets", "gguf", "soundfile")
 
 
 class MissingError(Exception):
@@ -99,7 +100,7 @@ def available_memory():
 # --- what to install ---
 
 
-def stages(tests):
+def stages(tests, sglang):
     """(name, what people read, the files it depends on, commands with extra environment) in order."""
     python = os.path.join(VENV, "bin", "python")
     pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
@@ -125,6 +126,10 @@ def stages(tests):
     if tests:
         needs = os.path.join(ROOT, "tests", "requirements.txt")
         yield "tests", "what the tests need", [needs], [[*pip, "-r", needs]]
+    if sglang:
+        # In a folder of its own: it needs triton to be imported, which vLLM must not find.
+        apart = [*pip, "--no-deps", "--target", os.path.join(WORK, "sglang"), *SGLANG]
+        yield "sglang", "SGLang 0.5.12", [], [apart]
 
 
 def torch_requirement(pip):
@@ -137,7 +142,7 @@ def torch_requirement(pip):
 # --- installing ---
 
 
-def install(python, tests):
+def install(python, tests, sglang):
     """Run the stages that are not done, or whose files changed since."""
     if not venv_works(python):
         shutil.rmtree(VENV, ignore_errors=True)
@@ -145,7 +150,7 @@ def install(python, tests):
         run("venv", f"a venv in {VENV}", [[python, "-m", "venv", VENV]])
     if read_stamps():
         mend()
-    for name, title, files, commands in stages(tests):
+    for name, title, files, commands in stages(tests, sglang):
         stamp = digest(files)
         if read_stamps().get(name) != stamp:
             save({key: value for key, value in read_stamps().items() if key != name})
@@ -287,7 +292,6 @@ def say(text):
 
 
 def main():
-    tests = "--tests" in sys.argv[1:]
     try:
         check_machine()
         python = find_python()
@@ -299,7 +303,7 @@ def main():
         say("Fetches 1 to 3.5 GB (the latter where the index has no CPU build of PyTorch), needs 3 to 6.5 GB of disk,")
         say("takes about 4 minutes where the registry is fast. It can be stopped and resumed at any time.")
     try:
-        install(python, tests)
+        install(python, "--tests" in sys.argv, "--sglang" in sys.argv)
     except RuntimeError as error:
         say(str(error))
         return 1
