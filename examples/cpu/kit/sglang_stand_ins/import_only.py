@@ -1,4 +1,4 @@
-"""Stand-ins for packages that SGLang imports and, on a CPU, never calls: any submodule, any attribute, nothing behind."""
+"""Stand-ins for packages that SGLang imports and never calls on a CPU: any submodule, any attribute, nothing behind."""
 
 import importlib.abc
 import importlib.machinery
@@ -11,7 +11,7 @@ VALUES = ("InterpolationMode",)
 
 
 class _Module(types.ModuleType):
-    __path__: list[str] = []
+    __path__ = ()
 
     def __getattr__(self, name):
         if name.startswith("__"):
