@@ -32,6 +32,7 @@ def fresh_globals():
         failure,
         groups,
         hooks,
+        mismatch,
         recording,
         replicas,
         rewards,
@@ -42,7 +43,7 @@ def fresh_globals():
         trajectories,
     )
 
-    rollouts = (batches, content, groups, replicas, rewards, sampling, trajectories)
+    rollouts = (batches, content, groups, mismatch, replicas, rewards, sampling, trajectories)
 
     def reset():
         runtime.stop(flush=False)

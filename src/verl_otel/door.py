@@ -9,6 +9,7 @@ from verl_otel.instrumentors.base import VerlInstrumentor
 from verl_otel.instrumentors.buffers import BuffersInstrumentor
 from verl_otel.instrumentors.hydra import HydraInstrumentor
 from verl_otel.instrumentors.logs import LogsInstrumentor
+from verl_otel.instrumentors.mismatch import MismatchInstrumentor
 from verl_otel.instrumentors.model_clients import ModelClientsInstrumentor
 from verl_otel.instrumentors.profiler import ProfilerInstrumentor
 from verl_otel.instrumentors.ray import RayInstrumentor
@@ -46,6 +47,7 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     SglangInstrumentor,
     TrtllmInstrumentor,
     BuffersInstrumentor,
+    MismatchInstrumentor,
     WeightsInstrumentor,
     TransferQueueInstrumentor,
     UserSpansInstrumentor,

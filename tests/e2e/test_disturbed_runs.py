@@ -136,6 +136,7 @@ def outage(tmp_path_factory):
         with Receiver(folder / "capture.otlp", port):
             wait_for(lambda: logged(running, 1), "step 1")
         time.sleep(60)
+        assert running.process.poll() is None, "the run was over before the outage was"
         with Receiver(folder / "capture.otlp", port):
             running.process.wait(600)
 
@@ -143,7 +144,7 @@ def outage(tmp_path_factory):
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
         "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
     }
-    return observe(folder, "auto", 20, endpoint, receive=False, meanwhile=disturb)
+    return observe(folder, "auto", 40, endpoint, receive=False, meanwhile=disturb)
 
 
 @pytest.mark.long

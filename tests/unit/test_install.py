@@ -75,7 +75,7 @@ def test_a_python_without_venv_is_told(tmp_path):
 
 
 def test_a_failing_step_shows_the_end_of_its_log_and_its_place(fresh, monkeypatch, tmp_path, capsys):
-    def fail(python, tests):
+    def fail(*_):
         install.run("step", "the step", [[sys.executable, "-c", "print('why'); raise SystemExit(1)"]])
 
     monkeypatch.setattr(install, "install", fail)

@@ -102,6 +102,9 @@ ROLLOUT_KEPT_FOR: Final = _attribute(
 WEIGHTS_OLDEST: Final = _attribute("verl.weights.oldest", int, "Version of the weights that a trajectory began with.")
 WEIGHTS_NEWEST: Final = _attribute("verl.weights.newest", int, "Version of the weights that it ended with.")
 WEIGHTS_VERSION: Final = _attribute("verl.weights.version", int, "Version of the weights: the step they come from.")
+WEIGHTS_AGE: Final = _attribute(
+    "verl.weights.age", int, "Versions between the weights that made a trajectory and those that a step begins with."
+)
 WEIGHTS_SIZE: Final = _attribute("verl.weights.size", int, "Bytes of weights that were handed on.")
 GROUP_SIGNAL: Final = _attribute(
     "verl.group.signal", str, "mixed: rewards differ; all_right, all_wrong: all equal, above 0 or not."

@@ -150,7 +150,7 @@ REWARD_VALUE: Final = MetricName(
 MISMATCH: Final = MetricName(
     "verl.rollout.mismatch",
     "",
-    "Mean absolute difference of probabilities between trainer and engine, by the weights' version.",
+    "Mean absolute difference of a token's probability between engine and trainer, by the weights' age.",
 )
 WEIGHTS_TRANSFERRED: Final = MetricName("verl.weights.transferred", "By", "Weights handed on to the engines.")
 QUEUE_DURATION: Final = MetricName("verl.queue.duration", "s", "Time of an operation on TransferQueue.", REQUEST_TIMES)
