@@ -38,7 +38,8 @@ def both():
     """(facts without us, facts with us, the sink that was sent to)."""
     from verl_otel.door import INSTRUMENTORS
 
-    skipped = ("sglang", "AsyncLLMServerManager", "transfer_queue")  # not installed, of an older verl, no class
+    # Not installed here, of an older verl, no class.
+    skipped = ("sglang", "trtllm", "AsyncLLMServerManager", "transfer_queue.")
     targets = [
         (one.module, one.attribute)
         for kind in INSTRUMENTORS
