@@ -4,11 +4,13 @@ import os
 import signal
 import socket
 import time
+from collections import Counter
 
 import pytest
 from observed import lost, problems
 
 from e2e.conftest import observe, wait_for
+from e2e.rollouts import total, trajectories
 from e2e.trainers import reward
 from verl_otel import semconv
 from verl_otel.local.capture import Capture
@@ -190,3 +192,44 @@ def test_sigterm_loses_nothing_that_was_finished(terminated):
     assert {step for step, _ in terminated.log if step} <= steps
     ends = end_of(terminated)
     assert [one[semconv.RUN_OUTCOME] for one in ends] in ([], ["interrupted"])
+
+
+def served(running):
+    """Training requests that the engine's server has told of."""
+    capture = Capture.read(running.run.logs / "capture.otlp")
+    return sum(one.name == semconv.SPAN_GENERATE_SERVER and one.attributes[semconv.STEP] == 1 for one in capture.spans)
+
+
+@pytest.fixture(scope="module")
+def server_killed(tmp_path_factory):
+    """The engine's server is killed when it has answered at least 6 of a step's 16 requests, four at a time."""
+    few = (
+        "actor_rollout_ref.rollout.max_num_seqs=4",
+        "data.max_response_length=384",
+        "actor_rollout_ref.rollout.max_model_len=512",
+        "trainer.val_before_train=False",
+    )
+
+    def disturb(running, receiver):
+        wait_for(lambda: served(running) >= 6, "six answers")
+        kill(running, "ray::vLLMHttpServer")
+
+    return observe(tmp_path_factory.mktemp("server"), "auto", 3, (), few, meanwhile=disturb, complete=False)
+
+
+@pytest.mark.long
+def test_a_killed_server_fails_its_trajectories_and_they_say_so(server_killed, record_property):
+    assert server_killed.code != 0
+    assert "failed in" not in server_killed.output  # nothing of ours stumbled over it
+    mine = [one for one in trajectories(server_killed.capture) if one[semconv.STEP] == 1]
+    outcomes = Counter(one[semconv.ROLLOUT_OUTCOME] for one in mine)
+    record_property("outcomes", dict(outcomes))
+    assert sum(outcomes.values()) == 16
+    assert 6 <= outcomes["finished"] < 16
+    for one in mine:
+        if one[semconv.ROLLOUT_OUTCOME] == "failed":
+            assert one.root.error
+            assert all(call.error for call in one.of(semconv.SPAN_GENERATE_CLIENT))
+    assert total(server_killed.capture, semconv.ROLLOUT_ENDED, verl_rollout_outcome="failed") >= outcomes["failed"]
+    present = {one.id for one in server_killed.capture.spans}
+    assert [one.name for one in server_killed.capture.spans if one.parent and one.parent not in present] == []
