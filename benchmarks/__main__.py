@@ -16,7 +16,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import calls, growth, instrument, memory, ray_calls, real_run, rival, table, worker
+from benchmarks import calls, growth, instrument, memory, ray_calls, real_run, rival, rollouts, table, worker
 from benchmarks.children import ChildError
 from benchmarks.measuring import Row
 from benchmarks.telling import Tell
@@ -29,6 +29,7 @@ QUICK: Final[dict[str, Measure]] = {
     "ray": ray_calls.measure,
     "worker": worker.measure,
     "instrument": instrument.measure,
+    "rollouts": rollouts.measure,
     "memory": memory.measure,
     "growth": growth.measure,
 }
