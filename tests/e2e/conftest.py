@@ -71,11 +71,22 @@ def observe(
             deadline = time.monotonic() + 20
             while (left := running.processes()) and time.monotonic() < deadline:
                 time.sleep(0.2)
-            assert left == [], "something of the run is still alive"
+            assert [alive(pid) for pid in left] == [], "something of the run is still alive"
         output = run.output.read_text(errors="replace")
         assert run.metrics.exists() or not complete, output[-3000:]
         log, last = (read_log(run.metrics), run.metrics.stat().st_mtime) if run.metrics.exists() else ([], ended)
     return Observed(code, output, log, Capture.read(capture), ended - last, folder)
+
+
+def alive(pid):
+    """What a process is, for people."""
+    folder = Path(f"/proc/{pid}")
+    try:
+        title = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        state = [line for line in (folder / "status").read_text().splitlines() if line.startswith(("State", "PPid"))]
+    except OSError:
+        return f"{pid}, gone by now"
+    return f"{pid}: {title[:200]} {state}"
 
 
 def wait_for(condition, what, seconds=300):

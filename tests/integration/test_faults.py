@@ -73,7 +73,7 @@ FAULTS = (
     ("telemetry.steps.logged", RuntimeError, "closing a step", ()),
     ("telemetry.steps.trainer_finished", RuntimeError, "end of training", ()),
     ("telemetry.sampling.keeps", ZeroDivisionError, "verl_agent_loops start_session", {"invoke_agent single"}),
-    ("telemetry.trajectories.counter", KeyError, "counting a trajectory", ()),
+    ("telemetry.trajectories.count", KeyError, "counting a trajectory", ()),
     ("telemetry.trajectories.Trajectory._outcome", OverflowError, "ending a trajectory", ()),
     ("telemetry.trajectories.Trajectory.stop", OSError, "verl_agent_loops ending start_session", ROLLOUTS),
     ("telemetry.model_calls.ModelCall.__init__", TypeError, "verl_model_clients start_call", {"chat"}),
@@ -269,6 +269,8 @@ def sink(monkeypatch):
     rank = {"WORLD_SIZE": "1", "RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
     with HttpSink() as found:
         otlp = {"OTEL_EXPORTER_OTLP_ENDPOINT": found.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+        # Else the texts of messages are withheld, since an agent loop runs in this process.
+        otlp["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = "SPAN_ONLY"
         for name, value in {**{f"VERL_OTEL_{one}": ours[one] for one in ours}, **rank, **otlp}.items():
             monkeypatch.setenv(name, value)
         verl_otel.instrument(scalar_hook=lambda *given: scalar_hook(*given))

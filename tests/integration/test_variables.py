@@ -130,15 +130,14 @@ time.time = lambda: real() + offset
 time.time_ns = lambda: real_ns() + int(offset * 1e9)
 
 import sys
-from verl_otel import runtime
+from verl_otel import runtime, semconv
 from verl_otel.telemetry import scalars, stuck
-from verl_otel.telemetry.instruments import instruments
 from verl_otel.telemetry.recording import Recording
 from verl_otel.telemetry.scope import Scope
 
 gen = {"verl.phase": "gen"}
 for step, jump in enumerate([0, 5 * 3600, -10 * 3600, 3600, -30 * 86400]):
-    duration = (instruments().phase_duration, gen)
+    duration = (semconv.PHASE_DURATION, gen)
     recording = Recording(f"{step}", gen, scope=Scope(step=step), duration=duration, shown_open=gen)
     offset += jump
     scalars.log({"loss": 0.5}, step, lambda key: scalars.ScalarName("verl." + key))

@@ -24,26 +24,54 @@ def test_progress_is_told_while_the_trainer_waits(recorded, monkeypatch):
 
 
 def test_a_batch_names_what_it_was_made_of_and_what_is_missing(recorded):
-    Dispatching(Dispatch(3, {"a": 4, "b": 4})).stop()
+    Dispatching(Dispatch(3, {"a": 4, "b": 4, "lost": 4})).stop()
     steps.trainer_started(lambda: 3)
     phase = steps.phase("gen")
     taken = [Taken("a", session, 0, oldest=1, newest=2) for session in range(4)] + [Taken("b", 0, 0), Taken("b", 0, 1)]
-    batches.taken(taken, 3, validation=False)
+    batches.taken(taken, 3, 3, validation=False)
     phase.stop()
     gen = recorded.spans["verl.phase.gen"].attributes
     assert gen["verl.rollout.consumed"] == ("a_0_0", "a_1_0", "a_2_0", "a_3_0", "b_0_0", "b_0_1")
     assert gen["verl.rollout.consumed.count"] == 6
     points = recorded.metrics()
-    assert points[semconv.ROLLOUT_SHORT.name][0].value == 1
-    assert points[semconv.ROLLOUT_MISSING.name][0].value == 3
+    assert points[semconv.ROLLOUT_SHORT.name][0].value == 2  # one lacks three, one has none at all
+    assert points[semconv.ROLLOUT_MISSING.name][0].value == 3 + 4
     (staleness,) = points[semconv.ROLLOUT_STALENESS.name]
     assert (staleness.count, staleness.sum) == (4, 4)  # step 3 on weights of version 1: one version late
+
+
+def test_validation_in_several_batches_names_them_all(recorded):
+    steps.trainer_started(lambda: 3)
+    phase = steps.phase("testing", validation=True)
+    batches.taken([Taken("a", 0, 0)], 3, 1, validation=True)
+    batches.taken([Taken("b", 0, 0)], 3, 1, validation=True)
+    phase.stop()
+    testing = recorded.spans["verl.phase.testing"].attributes
+    assert testing["verl.rollout.consumed"] == ("a_0_0", "b_0_0")
+    assert testing["verl.rollout.consumed.count"] == 2
+
+
+def test_progress_starts_again_with_each_batch(recorded, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(batches, "monotonic", lambda: now[0])
+    for step in (1, 2):
+        Dispatching(Dispatch(step, {f"{step}{name}": 1 for name in "abcd"})).stop()
+        now[0] += 10
+        batches.looked({"pending": 0, "running": 3, "finished": 1, "failed": 0}, validation=False)
+        (rate,) = recorded.metrics()[semconv.ROLLOUT_RATE.name]
+        assert rate.value == pytest.approx(0.1)
+        batches.looked({"pending": 0, "running": 0, "finished": 4, "failed": 0}, validation=False)
+        batches.taken([Taken(f"{step}{name}", 0, 0) for name in "abcd"], step, 4, validation=False)
+        states = {
+            one.attributes["verl.rollout.state"]: one.value for one in recorded.metrics()[semconv.ROLLOUT_GROUPS.name]
+        }
+        assert states["finished"] == 0
 
 
 def test_a_big_batch_names_only_some(recorded):
     steps.trainer_started(lambda: 3)
     phase = steps.phase("gen")
-    batches.taken([Taken("a", session, 0) for session in range(1000)], 3, validation=False)
+    batches.taken([Taken("a", session, 0) for session in range(1000)], 3, 1, validation=False)
     phase.stop()
     gen = recorded.spans["verl.phase.gen"].attributes
     assert (len(gen["verl.rollout.consumed"]), gen["verl.rollout.consumed.count"]) == (batches.MOST_NAMED, 1000)

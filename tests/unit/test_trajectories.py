@@ -6,8 +6,8 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 from helpers import with_settings
-from verl_otel import semconv
-from verl_otel.telemetry import engines, replicas, rewards, sampling, steps, trajectories
+from verl_otel import runtime, semconv
+from verl_otel.telemetry import engines, failure, replicas, rewards, sampling, steps, trajectories
 from verl_otel.telemetry.engines import EngineRequest, Timing
 from verl_otel.telemetry.model_calls import Answer, ModelCall
 from verl_otel.telemetry.replicas import Replica
@@ -125,8 +125,7 @@ def test_tools_say_how_they_ended(recorded):
         (Tool("search", fault=INVALID), None),
     ):
         call = ToolCall(tool)
-        if error is not None:
-            call.raised(error)
+        call.error = error
         call.answered("text", 0.5)
         call.stop()
     call = ToolCall(Tool("search"))
@@ -205,6 +204,69 @@ def test_a_reward_is_measured_in_its_parts(recorded):
     assert span.attributes["verl.reward.requests"] == 1
     points = recorded.metrics()[semconv.REWARD_VALUE.name]
     assert {one.attributes["verl.reward.name"]: one.sum for one in points} == {"score": 0.5, "format": 1, "acc": 1}
+
+
+def test_open_calls_that_are_alike_are_one_point(recorded):
+    calls = [RewardCall(Sample("compute_score", f"uid{number}", 1)) for number in range(3)]
+    assert len(recorded.metrics()[semconv.OPEN_DURATION.name]) == 1
+    for call in reversed(calls):
+        call.stop()
+
+
+def test_a_reward_that_raises_is_counted_by_its_error_and_is_not_the_runs_end(recorded):
+    call = RewardCall(Sample("compute_score"))
+    call.fail(ValueError())
+    (point,) = recorded.metrics()[semconv.REWARD_DURATION.name]
+    assert point.attributes["error.type"] == "ValueError"
+    assert failure.first() is None
+
+
+def test_rewards_of_a_whole_batch_are_shown_to_a_bound(recorded):
+    steps.trainer_started(lambda: 3)
+    phase = steps.phase("reward")
+    for _ in range(rewards.MOST_OF_A_PHASE + 10):
+        RewardCall(Sample("model")).stop()
+    phase.stop()
+    assert recorded.names.count("verl.reward") == rewards.MOST_OF_A_PHASE
+    assert recorded.metrics()[semconv.REWARD_DURATION.name][0].count == rewards.MOST_OF_A_PHASE + 10
+
+
+def test_only_numbers_are_parts_of_a_reward():
+    import numpy as np
+
+    fields = {"a": 1, "b": np.float32(2), "c": np.str_("text"), "d": None, "e": [1], "f": True, "g": np.array(3)}
+    assert rewards.numeric(fields) == {"a": 1, "b": 2, "f": 1, "g": 3}
+
+
+def test_a_teachers_call_is_no_turn(recorded):
+    trajectory = Trajectory(SESSION)
+    call = ModelCall(20, role="teacher")
+    call.answered(Answer(1, finish_reason="length"))
+    call.stop()
+    trajectory.stop()
+    root = recorded.spans["invoke_agent tool_agent"].attributes
+    assert root["verl.rollout.model_calls"] == 0
+    assert "verl.rollout.stop_reason" not in root
+    assert recorded.spans["chat"].attributes["verl.role"] == "teacher"
+
+
+def test_what_ends_after_everything_was_taken_back_starts_nothing(recorded):
+    trajectory, request = Trajectory(SESSION), EngineRequest(1)
+    runtime.stop(flush=False)
+    request.stop()
+    trajectory.stop()
+    replicas.cut()
+    assert runtime.started() is None
+
+
+def test_a_request_on_its_way_to_the_gate_is_no_work(recorded):
+    replicas.serves(Replica("vllm", rank=0))
+    request = EngineRequest(3)
+    request.parked()
+    assert "verl.replica.busy" not in recorded.names
+    request.admitted(0.1)
+    request.stop()
+    assert recorded.names.count("verl.replica.busy") == 1
 
 
 def test_an_open_reward_call_is_shown(recorded):

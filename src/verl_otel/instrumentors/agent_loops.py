@@ -20,10 +20,11 @@ def start_session(
 ) -> Trajectory:
     """A session of an agent loop begins."""
     content.handled()
-    said = read_messages(kwargs.get("raw_prompt", ())) if content.captured() else ()
-    started = Trajectory(read_session(trajectory, agent_name, kwargs), said)
-    started.decode = worker.tokenizer.decode if content.captured() else None
-    return started
+    session = read_session(trajectory, agent_name, kwargs)
+    if not content.captured():
+        return Trajectory(session)
+    decode = getattr(getattr(worker, "tokenizer", None), "decode", None)
+    return Trajectory(session, read_messages(kwargs.get("raw_prompt", ())), decode)
 
 
 def read_session(trajectory: Mapping[str, Any], agent_name: str, kwargs: Mapping[str, Any]) -> Session:
@@ -33,7 +34,7 @@ def read_session(trajectory: Mapping[str, Any], agent_name: str, kwargs: Mapping
         agent=agent_name,
         uid=str(uid) if uid is not None else None,
         session=_int(kwargs.get("session_id", trajectory.get("rollout_n"))),
-        step=_int(trajectory.get("step")),
+        step=_step(trajectory.get("step")),
         index=_int(trajectory.get("sample_index")),
         validation=bool(trajectory.get("validate", False)),
     )
@@ -102,7 +103,7 @@ def read_prompts(prompts: Any, rollout: Any) -> Dispatch:
     size = int(rollout.val_kwargs.n if validation else rollout.n)
     uids = [str(uid) for uid in prompts["uid"]]
     sizes = [int(one) for one in prompts["__rollout_n__"]] if "__rollout_n__" in prompts else [size] * len(uids)
-    return Dispatch(_int(prompts["global_steps"]), dict(zip(uids, sizes, strict=True)), validation)
+    return Dispatch(_step(prompts["global_steps"]), dict(zip(uids, sizes, strict=True)), validation)
 
 
 def start_dispatch(manager: Any, prompts: Any, *_: Any, **__: Any) -> Observation:
@@ -114,8 +115,14 @@ def read_repeated(prompts: Any) -> Dispatch:
     """What a DataProto of repeated prompts asks for; without uids they count as one group."""
     uids = prompts.non_tensor_batch.get("uid")
     sizes = Counter(str(uid) for uid in uids) if uids is not None else Counter({"": len(prompts)})
-    step = _int(prompts.meta_info.get("global_steps"))
+    step = _step(prompts.meta_info.get("global_steps"))
     return Dispatch(step, sizes, bool(prompts.meta_info.get("validate", False)))
+
+
+def _step(value: Any) -> int | None:
+    """A fully async rollouter doesn't say; its workers then take -1."""
+    step = _int(value)
+    return step if step is not None and step >= 0 else None
 
 
 def _int(value: Any) -> int | None:

@@ -3,12 +3,14 @@
 import functools
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from inspect import iscoroutinefunction
 from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol
 
+from opentelemetry import context
+from opentelemetry.context import Context
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
 from verl_otel import neutrality
@@ -182,6 +184,14 @@ def observed(
     return wrapper
 
 
+async def _within(here: Context, work: Awaitable[Any]) -> Any:
+    token = context.attach(here)
+    try:
+        return await work
+    finally:
+        context.detach(token)
+
+
 def observed_auto_await(own: Patches, start: Callable[..., Observation | None]) -> Wrapper:
     """`observed` for what verl's `auto_await` decorates: that looks at its caller's frame, and must stay outermost."""
     observe = observed(own, start)
@@ -190,8 +200,15 @@ def observed_auto_await(own: Patches, start: Callable[..., Observation | None]) 
         inner = getattr(original, "__wrapped__", None)
         if inner is None or iscoroutinefunction(original):
             return observe(original)
+        observed_inner = observe(inner)
+
+        @functools.wraps(inner)
+        def begin(*args: Any, **kwargs: Any) -> Any:
+            # It may run the coroutine in another thread, which has no context.
+            return _within(context.get_current(), observed_inner(*args, **kwargs))
+
         auto_await = sys.modules["verl.utils.ray_utils"].auto_await
-        decorated: Callable[..., Any] = auto_await(observe(inner))
+        decorated: Callable[..., Any] = auto_await(begin)
         return decorated
 
     return wrapper

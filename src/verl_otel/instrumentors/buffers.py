@@ -1,6 +1,7 @@
 """The trainer's side of rollouts: the buffer it waits at and takes batches from, and what it learns of them."""
 
 import functools
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,6 +14,8 @@ from verl_otel.telemetry.batches import Taken
 
 _NAME: Final = "verl_buffers"
 _VALIDATION: Final = "val"
+_PADDING: Final = re.compile("pad[0-9a-f]{32}")
+"""uid of the rows that V1 adds to make a batch divisible."""
 _own: Final = patches(_NAME)
 
 
@@ -49,12 +52,12 @@ def wrap_sample(original: Callable[..., Any]) -> Callable[..., Any]:
     """The buffer gave the trainer a batch."""
 
     @functools.wraps(original)
-    def sample(self: Any, global_steps: Any, partition_id: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, global_steps, partition_id, *args, **kwargs)
+    def sample(self: Any, global_steps: Any, partition_id: Any, batch_size: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(self, global_steps, partition_id, batch_size, *args, **kwargs)
         if _own.active:
             with guard("reading a batch"):
                 validation = partition_id == _VALIDATION
-                batches.taken(read_batch(result[0]), int(global_steps), validation=validation)
+                batches.taken(read_batch(result[0]), int(global_steps), int(batch_size), validation=validation)
         return result
 
     return sample
@@ -89,16 +92,17 @@ def wrap_advantage(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_rewards(data: Any) -> dict[str, list[float]]:
-    """Rewards by uid, from a DataProto; a response's reward is the sum over its tokens."""
+    """Rewards by uid, from a DataProto, without V1's padding; a response's reward is the sum over its tokens."""
     found: dict[str, list[float]] = defaultdict(list)
     scores = data.batch["token_level_scores"].sum(-1).tolist()
     for uid, score in zip(data.non_tensor_batch["uid"], scores, strict=True):
-        found[str(uid)].append(score)
+        if not _PADDING.fullmatch(str(uid)):
+            found[str(uid)].append(score)
     return found
 
 
 _BUFFER: Final = "verl.trainer.ppo.v1.replay_buffer"
-_SAMPLED: Final = ("global_steps", "partition_id")
+_SAMPLED: Final = ("global_steps", "partition_id", "batch_size")
 
 
 class BuffersInstrumentor(VerlInstrumentor):

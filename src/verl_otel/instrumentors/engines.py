@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import AsyncGenerator, Callable
+from time import monotonic
 from typing import Any, Final, Protocol, TypeVar
 
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import Observation, Target, observed
 from verl_otel.instrumentors.model_clients import read_answer
 from verl_otel.patching import Patches, Wrapper
-from verl_otel.telemetry import content, replicas
+from verl_otel.telemetry import content, engines, http_context, replicas
 from verl_otel.telemetry.engines import EngineRequest
 from verl_otel.telemetry.recording import Recording
 from verl_otel.telemetry.replicas import Replica
@@ -26,16 +27,26 @@ CONTROLS: Final = (
 """What the trainer has a server do around new weights."""
 _PART_OF_ANOTHER: Final = ("kv_transfer_params", "bootstrap_room")
 """What prefill and decode servers are given with a part of a request."""
-_SINCE: Final = {"release_kv_cache": "0.8.0", "resume_kv_cache": "0.8.0"}
+_DECODE: Final = "decode"
+_SINCE: Final = {
+    "release_kv_cache": "0.8.0",
+    "resume_kv_cache": "0.8.0",
+    "resume_engine_generation": "0.9.1",
+    "open_submission_gate": "0.9.1",
+}
 
 
 def read_replica(server: Any, engine: str) -> Replica:
     """Which replica a server is of; its role stands in its actor's name, but for prefill."""
-    rank, role = getattr(server, "replica_rank", None), getattr(server, "_disaggregation_role", None)
-    if role in (None, "null"):
-        name = _actor_name()
-        role = next((one for one in ("reward", "teacher", "decode") if f"_{one}_" in name), replicas.ROLLOUT)
-    return Replica(engine, str(role), int(rank) if rank is not None else None)
+    rank, role, name = (
+        getattr(server, "replica_rank", None),
+        getattr(server, "_disaggregation_role", None),
+        _actor_name(),
+    )
+    named = next((one for one in ("reward", "teacher", _DECODE) if f"_{one}_" in name), replicas.ROLLOUT)
+    found = named if role in (None, "null") else str(role)
+    member = name.rpartition("_")[2] if found == _DECODE else ""
+    return Replica(engine, found, int(rank) if rank is not None else None, int(member) if member.isdigit() else None)
 
 
 def _actor_name() -> str:
@@ -53,23 +64,52 @@ def start_request(engine: str) -> Callable[..., Observation]:
         learn(server, engine)
         at_top = not any(more.get(name) is not None for name in _PART_OF_ANOTHER)
         if at_top and getattr(server, "_pd_decode_peers", None):
-            return replicas.control("dispatch")
+            return replicas.control("dispatch", private=True)
         return EngineRequest(len(prompt_ids))
 
     return start_generate
 
 
-def learn(server: Any, engine: str) -> None:
-    """Note, once, which replica this process serves."""
+def learn(server: Any, engine: str) -> bool:
+    """Note, once, which replica this process serves; False on a node that only lends it its GPUs."""
+    if getattr(server, "node_rank", 0):
+        return False
     if replicas.replica().engine != engine:
         content.handled()
         replicas.serves(read_replica(server, engine))
+    return True
 
 
 def finish_request(request: Observation, output: Any) -> None:
     """The server has the answer."""
     if isinstance(request, EngineRequest):
         request.answered(read_answer(output))
+
+
+class _Parking:
+    """A request at verl's gate, which is closed while weights change."""
+
+    def __init__(self, request: EngineRequest) -> None:
+        self._request, self._since = request, monotonic()
+        request.parked()
+
+    def stop(self) -> None:
+        """It was admitted, or refused."""
+        self._request.admitted(monotonic() - self._since)
+
+    def fail(self, error: BaseException) -> None:
+        """It was cancelled there."""
+        self.stop()
+
+
+def observed_gate(own: Patches, is_closed: Callable[[Any], bool]) -> Wrapper:
+    """A wrapper for a server's wait at its gate; an open one keeps nobody."""
+
+    def start_parking(server: Any, *_: Any, **__: Any) -> Observation | None:
+        request = engines.current()
+        return _Parking(request) if request is not None and is_closed(server) else None
+
+    return observed(own, start_parking)
 
 
 class Answering(Protocol):
@@ -127,12 +167,20 @@ def observed_answers(
     return wrapper
 
 
-def start_control(engine: str, action: str) -> Callable[..., Recording]:
+def start_launch(engine: str) -> Callable[..., None]:
+    """The server starts: it may be asked over HTTP alone."""
+
+    def start(server: Any, *_: Any, **__: Any) -> None:
+        learn(server, engine)
+
+    return start
+
+
+def start_control(engine: str, action: str) -> Callable[..., Recording | None]:
     """The server is told to do something."""
 
-    def start(server: Any, *_: Any, **__: Any) -> Recording:
-        learn(server, engine)
-        return replicas.control(action)
+    def start(server: Any, *_: Any, **__: Any) -> Recording | None:
+        return replicas.control(action) if learn(server, engine) else None
 
     return start
 
@@ -140,6 +188,29 @@ def start_control(engine: str, action: str) -> Callable[..., Recording]:
 def start_versioning(server: Any, global_steps: Any = None, *_: Any, **__: Any) -> None:
     """The server is told the version of its weights."""
     replicas.weights_are(int(global_steps) if global_steps is not None else None)
+
+
+def wrap_run_uvicorn(own: Patches) -> Wrapper:
+    """Have the server's HTTP application take up the trace that a request carries."""
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        async def run_uvicorn(app: Any, *args: Any, **kwargs: Any) -> Any:
+            if own.active:
+                with guard("the engine's HTTP server"):
+                    _take_up_traces(app)
+            return await original(app, *args, **kwargs)
+
+        return run_uvicorn
+
+    return wrapper
+
+
+def _take_up_traces(app: Any) -> None:
+    if getattr(app, "middleware_stack", None) is None:
+        app.add_middleware(http_context.CarriedContext)
+    else:  # vLLM has built it already, and it takes no more
+        app.middleware_stack = http_context.CarriedContext(app.middleware_stack)
 
 
 def server_targets(
@@ -156,6 +227,8 @@ def server_targets(
     observe = generate or observed(own, start_request(engine), finish_request)
     return (
         Target(module, f"{server}.generate", observe, PROMPT, since),
+        Target(module, f"{server}.launch_server", observed(own, start_launch(engine)), since=since),
+        Target(module, "run_uvicorn", wrap_run_uvicorn(own), ("app",), since),
         Target(module, f"{server}.set_global_steps", observed(own, start_versioning), ("global_steps",), since),
         *(
             Target(

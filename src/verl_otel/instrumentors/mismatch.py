@@ -12,6 +12,7 @@ from verl_otel.telemetry import mismatch, scope
 
 _NAME: Final = "verl_mismatch"
 _own: Final = patches(_NAME)
+_PADDED: Final = "padding"
 _versions: Final = ContextVar[Sequence[Any]]("verl-otel-versions", default=())
 """Newest version of the weights of each row of the batch at hand, where its data don't say."""
 
@@ -24,7 +25,9 @@ def wrap_log_prob(original: Callable[..., Any]) -> Callable[..., Any]:
         token = None
         if _own.active:
             with guard("reading a batch's versions"):
-                token = _versions.set([tag.get("max_global_steps") for tag in batch.tags])
+                token = _versions.set(
+                    [_PADDED if tag.get("is_padding") else tag.get("max_global_steps") for tag in batch.tags]
+                )
         try:
             return original(self, batch, *args, **kwargs)
         finally:
@@ -52,8 +55,10 @@ def tell(data: Any) -> None:
     """What a DataProto's two log-probabilities differ by; nothing where it isn't known which weights made them."""
     versions, step = read_versions(data), scope.current().step
     if versions and step is not None and None not in versions:
+        rows = zip(read_differences(data), versions, strict=True)
+        real = [(difference, version) for difference, version in rows if version is not _PADDED]
         # Weights of step s - 1 are the newest that a trajectory of step s can be made with.
-        mismatch.measured(read_differences(data), [step - 1 - int(one) for one in versions])
+        mismatch.measured([one for one, _ in real], [step - 1 - int(version) for _, version in real])
 
 
 def read_versions(data: Any) -> list[Any]:

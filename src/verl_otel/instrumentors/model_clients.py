@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed
 from verl_otel.patching import patches
-from verl_otel.telemetry import content, model_calls, trajectories
+from verl_otel.telemetry import content, model_calls, replicas, trajectories
 from verl_otel.telemetry.model_calls import Answer, ModelCall
 
 _NAME: Final = "verl_model_clients"
@@ -14,15 +14,22 @@ _own: Final = patches(_NAME)
 _ABORTED: Final = ("aborted", "abort")
 
 
-def start_call(client: Any, *_: Any, prompt_ids: Any = None, **__: Any) -> ModelCall:
+def start_call(client: Any, *_: Any, prompt_ids: Any = None, sampling_params: Any = None, **__: Any) -> ModelCall:
     """The agent loop asks an engine; a client that resumes asks again after an abort, for the rest."""
-    return ModelCall(len(prompt_ids), resumes=any(one.__name__ == _RESUMING for one in type(client).__mro__))
+    resumes = any(one.__name__ == _RESUMING for one in type(client).__mro__)
+    return ModelCall(len(prompt_ids), resumes=resumes, role=read_role(sampling_params))
+
+
+def read_role(sampling_params: Any) -> str:
+    """Only a teacher is asked what it thinks of the prompt."""
+    asked = sampling_params.get("prompt_logprobs") if sampling_params else None
+    return replicas.ROLLOUT if asked is None else _TEACHER
 
 
 def finish_call(call: ModelCall, output: Any) -> None:
     """The engine answered."""
     trajectory = trajectories.current()
-    decode = trajectory.decode if trajectory is not None else None
+    decode = trajectory.decode if trajectory is not None and call.role == replicas.ROLLOUT else None
     call.answered(read_answer(output), decode(output.token_ids[: content.MAX_TEXT]) if decode is not None else None)
 
 
@@ -66,9 +73,9 @@ class _Acquiring:
         self._waiting.over()
 
 
-def start_acquire(*_: Any, **__: Any) -> Observation:
-    """The client asks where to send its request."""
-    return _Acquiring()
+def start_acquire(*_: Any, **__: Any) -> Observation | None:
+    """The client asks where to send its request; one that asks again until there is a replica is one question."""
+    return None if trajectories.is_waiting_for(trajectories.BALANCER) else _Acquiring()
 
 
 def finish_acquire(acquiring: _Acquiring, found: Any) -> None:
@@ -78,6 +85,7 @@ def finish_acquire(acquiring: _Acquiring, found: Any) -> None:
 
 _CLIENT: Final = "verl.workers.rollout.llm_server"
 _RESUMING: Final = "FullyAsyncLLMServerClient"
+_TEACHER: Final = "teacher"
 _call: Final = observed(_own, start_call, finish_call)
 _PROMPT: Final = ("prompt_ids", "sampling_params", "request_id")
 
@@ -97,5 +105,12 @@ class ModelClientsInstrumentor(VerlInstrumentor):
             observed(_own, start_acquire, finish_acquire),
             reads=("request_id",),
             since="0.8.0",
+        ),
+        Target(
+            _CLIENT,
+            f"{_RESUMING}._acquire_server",
+            observed(_own, start_acquire, finish_acquire),
+            reads=("request_id",),
+            since="0.9.0",
         ),
     )

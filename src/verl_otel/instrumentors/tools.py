@@ -24,7 +24,8 @@ def start_tool_call(loop: Any, tool_call: Any, tools_kwargs: Any, agent_data: An
 def read_tool_call(asked: Any, known: Any) -> Tool:
     """Which tool, and whether verl will call it: it asks the same of name and arguments."""
     name, arguments = asked.name, asked.arguments
-    call_id = getattr(asked, "tool_call_id", None)
+    # Some models' parsers take it, too, from what the model wrote.
+    call_id = getattr(asked, "tool_call_id", None) if content.captured() else None
     fault = None
     if name not in known:
         fault = tools.UNKNOWN
@@ -57,14 +58,11 @@ def _number(value: Any) -> float | None:
     return float(value) if value is not None else None
 
 
-def wrap_step(name: Callable[[Any], str]) -> Wrapper:
-    """Watch what a tool does, for the call that asked for it; one outside of any such call is one itself.
-
-    `name`: of the tool object.
-    """
+def wrap_step(*, is_call: bool) -> Wrapper:
+    """Watch what a tool does, for the call that asked for it. `is_call`: outside of any such call it is one itself."""
 
     def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
-        alone = observed(_own, lambda tool, *_, **__: ToolCall(Tool(name(tool))))(original)
+        alone = observed(_own, lambda tool, *_, **__: ToolCall(Tool(str(tool.name))))(original)
 
         @functools.wraps(original)
         async def step(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -72,12 +70,15 @@ def wrap_step(name: Callable[[Any], str]) -> Wrapper:
             with guard("a tool's call"):
                 call = tools.current() if _own.active else None
             if call is None:
-                return await alone(self, *args, **kwargs)
+                return await (alone if is_call else original)(self, *args, **kwargs)
+            before = call.error
             try:
-                return await original(self, *args, **kwargs)
+                result = await original(self, *args, **kwargs)
             except BaseException as error:
-                call.raised(error)
+                call.error = error
                 raise
+            call.error = before  # what it caught itself was no failure
+            return result
 
         setattr(step, _MARK, True)
         return step
@@ -103,7 +104,7 @@ def _watch(cls: type) -> None:
     for name in ("create", "execute", "release"):
         method = vars(cls).get(name)
         if method is not None and not getattr(method, _MARK, False):
-            _own.wrap(cls, name, wrap_step(lambda tool: str(tool.name)))
+            _own.wrap(cls, name, wrap_step(is_call=name == "execute"))
 
 
 class ToolsInstrumentor(VerlInstrumentor):
@@ -118,5 +119,5 @@ class ToolsInstrumentor(VerlInstrumentor):
             reads=("tool_call", "tools_kwargs", "agent_data"),
         ),
         Target("verl.tools.base_tool", "BaseTool.__init__", wrap_tool_init),
-        Target("verl.tools.function_tool", "FunctionTool.call", wrap_step(lambda tool: str(tool.name)), since="0.8.0"),
+        Target("verl.tools.function_tool", "FunctionTool.call", wrap_step(is_call=True), since="0.8.0"),
     )

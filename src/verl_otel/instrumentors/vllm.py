@@ -1,13 +1,12 @@
 """vLLM: verl's server, its gate, and the engine's own generators, which know when the first token came."""
 
-import functools
 from collections.abc import Callable
-from time import monotonic
+from dataclasses import replace
 from typing import Any, Final
 
 from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed
-from verl_otel.instrumentors.engines import observed_answers, server_targets
+from verl_otel.instrumentors.base import Target, VerlInstrumentor
+from verl_otel.instrumentors.engines import CONTROLS, observed_answers, observed_gate, server_targets
 from verl_otel.patching import patches
 from verl_otel.telemetry import engines, http_context
 from verl_otel.telemetry.engines import EngineRequest, Timing
@@ -17,35 +16,15 @@ _NAME: Final = "verl_vllm"
 _own: Final = patches(_NAME)
 
 
-class _Parking:
-    """A request at verl's gate, which is closed while weights change."""
-
-    def __init__(self, request: EngineRequest) -> None:
-        self._request, self._since = request, monotonic()
-        request.parked()
-
-    def stop(self) -> None:
-        """It was admitted, or refused."""
-        with guard("leaving the gate"):
-            self._request.admitted(monotonic() - self._since)
-
-    def fail(self, error: BaseException) -> None:
-        """It was cancelled there."""
-        self.stop()
-
-
-def start_parking(server: Any, *_: Any, **__: Any) -> Observation | None:
-    """A request comes to the gate; an open one keeps nobody."""
-    request = engines.current()
-    return _Parking(request) if request is not None and server._submission_paused else None  # noqa: SLF001 - verl's gate
-
-
 class _Answering:
     """One answer of the engine's, for verl's request that it is for, or for one that came over HTTP."""
 
-    def __init__(self, engine: Any, *_: Any, **options: Any) -> None:
-        self._engine, self._request_id = engine, options.get("request_id")
+    def __init__(self, engine: Any, prompt: Any = None, params: Any = None, *rest: Any, **options: Any) -> None:
+        self._engine, self._request_id = engine, options.get("request_id", rest[0] if rest else None)
+        # Parts with all before, as verl asks; parts by themselves; or all at the end, which says nothing of the first.
+        self._kind = getattr(getattr(options.get("sampling_params", params), "output_kind", None), "name", "CUMULATIVE")
         self._rank: int | None = None
+        self._tokens = 0
         self._last: Any = None
         found = engines.current()
         self._own = EngineRequest.aside() if found is None else None
@@ -61,11 +40,13 @@ class _Answering:
         return http_context.headers(self._request.recording.span)
 
     def produced(self, answer: Any) -> None:
-        """A part of it, with all before."""
-        if self._rank is None:
+        """A part of it came."""
+        if self._last is None:
             self._rank = read_rank(self._engine, self._request_id)
         self._last = answer
-        if self._request is not None:
+        if self._kind == "DELTA":
+            self._tokens += read_output(answer).output_tokens or 0
+        if self._request is not None and self._kind != "FINAL_ONLY":
             self._request.produced()
 
     def stop(self) -> None:
@@ -85,7 +66,8 @@ class _Answering:
             if self._request is not None:
                 self._request.timed(read_timing(self._last, self._rank))
             if self._own is not None and self._last is not None:
-                self._own.answered(read_output(self._last))
+                answer = read_output(self._last)
+                self._own.answered(replace(answer, output_tokens=self._tokens) if self._tokens else answer)
 
 
 def wrap_answers(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -107,7 +89,13 @@ def read_timing(output: Any, rank: int | None) -> Timing:
 
 def read_rank(engine: Any, request_id: Any) -> int | None:
     """Which of several data-parallel engine cores has the request; its client writes that down as bytes."""
-    found = getattr(getattr(engine, "engine_core", None), "reqs_in_flight", {}).get(request_id)
+    in_flight = getattr(getattr(engine, "engine_core", None), "reqs_in_flight", None)
+    if not in_flight:
+        return None
+    known_as = getattr(getattr(engine, "output_processor", None), "external_req_ids", {}).get(request_id) or [
+        request_id
+    ]
+    found = in_flight.get(known_as[0])
     return int.from_bytes(found, "little") if isinstance(found, bytes) else None
 
 
@@ -123,24 +111,6 @@ def read_output(output: Any) -> Answer:
     )
 
 
-def wrap_build_app(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Have the HTTP server take up the trace that a request carries."""
-
-    @functools.wraps(original)
-    def build_app(*args: Any, **kwargs: Any) -> Any:
-        app = original(*args, **kwargs)
-        if _own.active:
-            with guard("the engine's HTTP server"):
-                # vLLM has built its stack, which then takes no more middleware.
-                if app.middleware_stack is None:
-                    app.add_middleware(http_context.CarriedContext)
-                else:
-                    app.middleware_stack = http_context.CarriedContext(app.middleware_stack)
-        return app
-
-    return build_app
-
-
 _MODULE: Final = "verl.workers.rollout.vllm_rollout.vllm_async_server"
 
 
@@ -149,11 +119,20 @@ class VllmInstrumentor(VerlInstrumentor):
 
     name = _NAME
     targets = (
-        *server_targets(_own, "vllm", _MODULE, "vLLMHttpServer"),
-        Target(
-            _MODULE, "vLLMHttpServer._park_until_admitted", observed(_own, start_parking), since="0.9.1", until="0.9.1"
+        *server_targets(
+            _own,
+            "vllm",
+            _MODULE,
+            "vLLMHttpServer",
+            controls=(*CONTROLS, "resume_engine_generation", "open_submission_gate"),
         ),
-        Target(_MODULE, "build_app", wrap_build_app),
+        Target(
+            _MODULE,
+            "vLLMHttpServer._park_until_admitted",
+            observed_gate(_own, lambda server: bool(server._submission_paused)),  # noqa: SLF001 - verl's gate
+            since="0.9.1",
+            until="0.9.1",
+        ),
     )
 
     def _patch_more(self, *, by_program: bool) -> None:

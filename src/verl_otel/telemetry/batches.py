@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
+from opentelemetry.trace import Span
 
-from verl_otel import semconv
+from verl_otel import runtime, semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import sampling, scope
-from verl_otel.telemetry.instruments import counter, histogram, produce
-from verl_otel.telemetry.recording import measure
+from verl_otel.telemetry.instruments import count, measure, produce
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
@@ -57,15 +57,27 @@ class Taken:
 
 
 class _Progress:
-    """Of training or of validation. Rates count from the last dispatch or batch."""
+    """Of training or of validation. Rates count from the last batch, or from the first dispatch after a rest."""
 
     def __init__(self) -> None:
         self.groups: dict[str, int] = {}
         self.ended_before = 0
         self.since = monotonic()
 
+    def look(self, groups: Mapping[str, int]) -> None:
+        self.groups = dict(groups)
+        self.ended_before = min(self.ended_before, self.ended())
+
     def restart(self) -> None:
         self.since, self.ended_before = monotonic(), self.ended()
+
+    def take(self, count: int) -> None:
+        left = self.ended() - count
+        self.groups |= {FINISHED: max(0, left), FAILED: 0}
+        self.restart()
+
+    def is_idle(self) -> bool:
+        return not (self.groups.get(PENDING) or self.groups.get(STARTED))
 
     def ended(self) -> int:
         return self.groups.get(FINISHED, 0) + self.groups.get(FAILED, 0)
@@ -92,8 +104,11 @@ class Dispatching:
             _sizes.update(batch.sizes)
             while len(_sizes) > MOST_GROUPS:
                 _sizes.popitem(last=False)
-            _progress.setdefault(validation, _Progress()).restart()
-        counter(semconv.ROLLOUT_DISPATCHED).add(sum(batch.sizes.values()), {semconv.VALIDATION: validation})
+            progress = _progress.setdefault(validation, _Progress())
+            if progress.is_idle():
+                progress.restart()
+        runtime.current()
+        count(semconv.ROLLOUT_DISPATCHED, sum(batch.sizes.values()), {semconv.VALIDATION: validation})
         each = ((uid, session) for uid, size in batch.sizes.items() for session in range(size))
         share = sampling.bound(step, each, validation=validation)
         self._token = context.attach(scope.within(here._replace(share=share)))
@@ -113,31 +128,43 @@ class Dispatching:
 def looked(groups: Mapping[str, int], *, validation: bool) -> None:
     """The trainer looked at its buffer: groups there by state, one of the words above."""
     with _lock:
-        _progress.setdefault(validation, _Progress()).groups = dict(groups)
+        _progress.setdefault(validation, _Progress()).look(groups)
 
 
-def taken(batch: Sequence[Taken], step: int, *, validation: bool) -> None:
-    """A batch was made for `step`: name it on the current span, and count what is missing from it."""
+def taken(batch: Sequence[Taken], step: int, groups: int, *, validation: bool) -> None:
+    """A batch of so many groups was made for `step`: name it on the current span, and count what is missing from it.
+
+    A group of which every trajectory failed is missing as a whole.
+    """
     span = trace.get_current_span()
-    names = tuple(f"{one.uid}_{one.session}_{one.output}" for one in batch[:MOST_NAMED])
-    span.set_attributes({semconv.ROLLOUT_CONSUMED: names, semconv.ROLLOUT_CONSUMED_COUNT: len(batch)})
+    _name(span, batch)
     labels = {semconv.VALIDATION: validation}
     if not validation:
         for one in batch:
             if one.oldest is not None:
                 # As verl's training/off_policy/trajectory_staleness_worst: the weights of step s - 1 make step s.
-                measure(histogram(semconv.ROLLOUT_STALENESS), step - 1 - one.oldest, labels, span)
+                measure(semconv.ROLLOUT_STALENESS, step - 1 - one.oldest, labels, span)
     there: dict[str, set[int]] = {}
     for one in batch:
         there.setdefault(one.uid, set()).add(one.session)
     with _lock:
-        missing = {uid: _sizes.pop(uid, len(sessions)) - len(sessions) for uid, sessions in there.items()}
+        sizes = {uid: _sizes.pop(uid, len(sessions)) for uid, sessions in there.items()}
+        usual = max(sizes.values(), default=next(reversed(_sizes.values()), 1))
         if (progress := _progress.get(validation)) is not None:
-            progress.restart()
-    short = [count for count in missing.values() if count > 0]
+            progress.take(groups)
+    short = [size - len(there[uid]) for uid, size in sizes.items() if size > len(there[uid])]
+    short += [usual] * max(0, groups - len(there))
     # A zero is worth a point, so that an alert has something to compare with.
-    counter(semconv.ROLLOUT_SHORT).add(len(short), labels)
-    counter(semconv.ROLLOUT_MISSING).add(sum(short), labels)
+    count(semconv.ROLLOUT_SHORT, len(short), labels)
+    count(semconv.ROLLOUT_MISSING, sum(short), labels)
+
+
+def _name(span: Span, batch: Sequence[Taken]) -> None:
+    # Validation takes several batches within one phase.
+    before = getattr(span, "attributes", None) or {}
+    names = (*before.get(semconv.ROLLOUT_CONSUMED, ()), *(f"{one.uid}_{one.session}_{one.output}" for one in batch))
+    total = before.get(semconv.ROLLOUT_CONSUMED_COUNT, 0) + len(batch)
+    span.set_attributes({semconv.ROLLOUT_CONSUMED: names[:MOST_NAMED], semconv.ROLLOUT_CONSUMED_COUNT: total})
 
 
 def produced(time: int) -> "Iterable[Metric]":

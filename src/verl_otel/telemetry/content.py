@@ -13,7 +13,7 @@ from opentelemetry import context, trace
 from opentelemetry.semconv.attributes import exception_attributes
 from opentelemetry.trace import Span
 
-from verl_otel import semconv
+from verl_otel import runtime, semconv
 from verl_otel.guard import guard, say
 from verl_otel.telemetry import events
 
@@ -98,7 +98,8 @@ def keep(span: Span, texts: Mapping[str, str], room: Room | None) -> None:
 
 
 _origins: set[str] = set()
-_handled = False
+_handled: bool | None = None
+"""Whether this process handles content; None while it isn't known."""
 
 
 def handled() -> None:
@@ -107,9 +108,20 @@ def handled() -> None:
     _handled = True
 
 
+def not_handled() -> None:
+    """This process trains, and handles no content, unless it turns out to."""
+    global _handled
+    if _handled is None:
+        _handled = False
+
+
 def here() -> bool:
-    """Whether what this process says in passing must be withheld."""
-    return _handled and not captured()
+    """Whether what this process says in passing must be withheld: of a worker of unknown purpose, too."""
+    if captured():
+        return False
+    if _handled is not None:
+        return _handled
+    return (current := runtime.started()) is not None and current.settings.role == "worker"
 
 
 def keep_private(*origins: str) -> None:
@@ -142,5 +154,5 @@ def without_text(error: BaseException) -> Mapping[str, Any]:
 def reset() -> None:
     """Forget what was found out, between tests."""
     global _handled
-    _handled = False
+    _handled = None
     _known.clear()

@@ -14,9 +14,9 @@ from opentelemetry.trace import SpanKind
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import replicas, scope
-from verl_otel.telemetry.instruments import histogram
+from verl_otel.telemetry.instruments import measure
 from verl_otel.telemetry.model_calls import Answer
-from verl_otel.telemetry.recording import Recording, measure
+from verl_otel.telemetry.recording import Recording
 
 _KEY: Final = context.create_key("verl-otel-engine-request")
 
@@ -141,7 +141,7 @@ class EngineRequest:
                 self._measure(semconv.SERVER_PER_TOKEN, each)
 
     def _measure(self, metric: semconv.MetricName, value: float, more: dict[str, Any] | None = None) -> None:
-        measure(histogram(metric), value, {**self._labels, **(more or {})}, self.recording.span)
+        measure(metric, value, {**self._labels, **(more or {})}, self.recording.span)
 
 
 def current() -> EngineRequest | None:

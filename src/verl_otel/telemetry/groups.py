@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from verl_otel import semconv
-from verl_otel.telemetry.instruments import counter, produce
+from verl_otel.telemetry.instruments import count, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ def trained(groups: Mapping[str, Sequence[float]]) -> None:
     total = sum(found.values())
     if total:
         for kind in (MIXED, ALL_RIGHT, ALL_WRONG):
-            counter(semconv.GROUP_SIGNALS).add(found[kind], {semconv.GROUP_SIGNAL: kind})
+            count(semconv.GROUP_SIGNALS, found[kind], {semconv.GROUP_SIGNAL: kind})
         _shares.update({kind: found[kind] / total for kind in (ALL_RIGHT, ALL_WRONG)})
 
 

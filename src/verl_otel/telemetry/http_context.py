@@ -37,8 +37,8 @@ class CarriedContext:
         if scope.get("type") == "http":
             with guard("a trace over HTTP"):
                 found = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-                if "traceparent" in found:
-                    token = context.attach(_PROPAGATOR.extract(found))
+                # Without one, too: a server's tasks inherit the context that it was started in.
+                token = context.attach(_PROPAGATOR.extract(found, Context()))
         try:
             await self._app(scope, receive, send)
         finally:

@@ -1,18 +1,24 @@
-"""The instruments and producers of a runtime, made once for each, in one place."""
+"""What is counted and measured: the instruments of the runtime there is, by their names, and the producers of others.
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+Nothing here starts a runtime: what ends after an `uninstrument()` must not begin delivery anew.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from opentelemetry.metrics import Counter, Histogram, Meter
+from opentelemetry.trace import Span
 
 from verl_otel import runtime
 from verl_otel.semconv import MetricName
-from verl_otel.telemetry import recording, run, scalars, stuck
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
 
     from verl_otel.sdk import Runtime
+
+
+Attributes = Mapping[str, Any]
 
 
 class Instruments:
@@ -44,22 +50,26 @@ class Instruments:
 _made: "tuple[Runtime, Instruments] | None" = None
 
 
-def _instruments() -> Instruments:
+def _instruments() -> Instruments | None:
     global _made
-    current = runtime.current()
+    if (current := runtime.started()) is None:
+        return None
     if _made is None or _made[0] is not current:
         _made = current, Instruments(current.meter)
     return _made[1]
 
 
-def histogram(metric: MetricName) -> Histogram:
-    """A histogram of the current runtime."""
-    return _instruments().histogram(metric)
+def count(metric: MetricName, amount: float, attributes: Attributes) -> None:
+    """Add to a counter."""
+    if (found := _instruments()) is not None:
+        found.counter(metric).add(amount, dict(attributes))
 
 
-def counter(metric: MetricName) -> Counter:
-    """A counter of the current runtime."""
-    return _instruments().counter(metric)
+def measure(metric: MetricName, value: float, attributes: Attributes, span: Span) -> None:
+    """Have a histogram record `value` by the gatherer's thread, since the SDK takes as long for that as for a span."""
+    found, current = _instruments(), runtime.started()
+    if found is not None and current is not None and (reader := current.pipeline.reader) is not None:
+        reader.put_measured(found.histogram(metric), value, attributes, span)
 
 
 def produce(*producers: "Callable[[int], Iterable[Metric]]") -> None:
@@ -71,7 +81,3 @@ def produce(*producers: "Callable[[int], Iterable[Metric]]") -> None:
                 reader.add_producer(producer)
 
     runtime.on_start(add)
-
-
-produce(recording.open_durations, run.info, scalars.repeated)
-runtime.on_start(lambda started: started.pipeline.watch(stuck.check))

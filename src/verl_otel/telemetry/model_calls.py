@@ -10,9 +10,9 @@ from opentelemetry.trace import SpanKind
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.semconv import gen_ai
-from verl_otel.telemetry import content, scope, trajectories
-from verl_otel.telemetry.instruments import counter, histogram
-from verl_otel.telemetry.recording import Recording, measure
+from verl_otel.telemetry import content, replicas, scope, trajectories
+from verl_otel.telemetry.instruments import count, measure
+from verl_otel.telemetry.recording import Recording
 
 _KEY: Final = context.create_key("verl-otel-model-call")
 
@@ -32,13 +32,20 @@ class Answer:
 class ModelCall:
     """A call from its start to `stop` or `fail`; meanwhile its trajectory waits for the model."""
 
-    def __init__(self, input_tokens: int, *, resumes: bool = False) -> None:
-        """`resumes`: it is made by a client that goes on where an aborted call of the same trajectory ended."""
+    def __init__(self, input_tokens: int, *, resumes: bool = False, role: str = replicas.ROLLOUT) -> None:
+        """`resumes`: it is made by a client that goes on where an aborted call of the same trajectory ended.
+
+        `role`: of the model; one that isn't the rollout's is no turn of the trajectory.
+        """
+        self.role = role
         self._input = input_tokens
         self._answer: Answer | None = None
         self._waiting = trajectories.Waiting(trajectories.MODEL)
-        self._trajectory = self._waiting.trajectory
-        self._labels: dict[str, Any] = {semconv.GEN_AI_OPERATION_NAME: semconv.SPAN_GENERATE_CLIENT}
+        self._trajectory = self._waiting.trajectory if role == replicas.ROLLOUT else None
+        self._labels: dict[str, Any] = {
+            semconv.GEN_AI_OPERATION_NAME: semconv.SPAN_GENERATE_CLIENT,
+            semconv.ROLE: role,
+        }
         here = scope.current()
         self.recording = Recording(
             semconv.SPAN_GENERATE_CLIENT,
@@ -93,7 +100,7 @@ class ModelCall:
         trajectory.resumed += 1
         self.recording.set({semconv.ROLLOUT_RESUMED: trajectory.resumed})
         with guard("counting a resumed call"):
-            counter(semconv.ROLLOUT_RESUMES).add(1, {semconv.VALIDATION: trajectory.validation})
+            count(semconv.ROLLOUT_RESUMES, 1, {semconv.VALIDATION: trajectory.validation})
 
     def stop(self) -> None:
         """The call returned."""
@@ -109,14 +116,14 @@ class ModelCall:
         self._waiting.over()
         with guard("measuring a model call"):
             metrics, span, labels = gen_ai.model_call_metrics(), self.recording.span, {**self._labels, **more}
-            measure(histogram(metrics.duration), self.recording.seconds, labels, span)
+            measure(metrics.duration, self.recording.seconds, labels, span)
             tokens = {"input": (metrics.input_tokens, self._input)}
             if self._answer is not None and self._answer.output_tokens is not None:
                 tokens["output"] = (metrics.output_tokens, self._answer.output_tokens)
             one_metric = metrics.input_tokens is metrics.output_tokens
-            for kind, (metric, count) in tokens.items():
+            for kind, (metric, number) in tokens.items():
                 told = {semconv.GEN_AI_TOKEN_TYPE: kind} if one_metric else {}
-                measure(histogram(metric), count, {**labels, **told}, span)
+                measure(metric, number, {**labels, **told}, span)
 
 
 def current() -> ModelCall | None:

@@ -4,7 +4,6 @@ from opentelemetry import trace
 
 from verl_otel import semconv
 from verl_otel.telemetry import scope
-from verl_otel.telemetry.instruments import histogram
 from verl_otel.telemetry.recording import Recording
 
 
@@ -18,5 +17,5 @@ def start(operation: str, keys: int, partition: str) -> Recording | None:
         semconv.SPAN_QUEUE + operation,
         {**named, semconv.QUEUE_KEYS: keys, semconv.STEP: here.step},
         scope=here,
-        duration=(histogram(semconv.QUEUE_DURATION), named),
+        duration=(semconv.QUEUE_DURATION, named),
     )

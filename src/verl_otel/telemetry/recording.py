@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context, trace
 from opentelemetry.context import Context
-from opentelemetry.metrics import Histogram
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from verl_otel import runtime, semconv
 from verl_otel.guard import guard
+from verl_otel.semconv import MetricName
 from verl_otel.telemetry import content, failure, hooks
+from verl_otel.telemetry.instruments import measure, produce
 from verl_otel.telemetry.scope import Scope, within
 
 if TYPE_CHECKING:
@@ -55,17 +56,19 @@ class Recording:
         parent: Context | None = None,
         kind: SpanKind = SpanKind.INTERNAL,
         links: Iterable[trace.SpanContext] = (),
-        duration: tuple[Histogram, Attributes] | None = None,
+        duration: tuple[MetricName, Attributes] | None = None,
         shown_open: Attributes | None = None,
         sampled: bool = True,
         private: bool = False,
+        decisive: bool = True,
         start_time: int | None = None,
     ) -> None:
         """`root`: begin a trace. `parent`: context to start in, default the current one; of a root, what it adds to.
 
         `duration`: histogram (s) and its attributes.
         `shown_open`: attributes under which `verl.phase.open.duration` shows the span while it lasts, None not to.
-        `sampled`: of a root, whether anything of its trace is exported.
+        `sampled`: whether it is exported, and what is below it.
+        `decisive`: its failure may be what the run ends in.
         `private`: its exceptions may hold what a model or a tool wrote, and lose their text unless content is captured.
         `start_time`: ns since the epoch, default now.
         """
@@ -74,7 +77,7 @@ class Recording:
         self._token: Token[Context] | None = None
         self._ended = False
         self.step = scope.step
-        self._private = private
+        self._private, self._decisive = private, decisive
         self._shown = shown_open
         self._duration = duration
         self._number = next(_numbers)
@@ -107,7 +110,7 @@ class Recording:
 
     def fail(self, error: BaseException) -> None:
         """End the span with an error status and the exception; the caller raises it on."""
-        if self._shown is not None and not self._ended:
+        if self._shown is not None and self._decisive and not self._ended:
             with guard("noting a failure"):
                 failure.note(error, {**self._shown, semconv.STEP: self.step}, private=self._private)
         self._end(error)
@@ -151,8 +154,8 @@ class Recording:
             self.span.end()
         if self._duration is not None:
             with guard("measuring a duration"):
-                histogram, attributes = self._duration
-                measure(histogram, seconds, attributes, self.span)
+                metric, attributes = self._duration
+                measure(metric, seconds, attributes, self.span)
                 labels = _labels(attributes)
                 _longest[labels] = max(seconds, _longest.get(labels, 0.0))
 
@@ -175,25 +178,18 @@ class Recording:
 
 
 def _unsampled(root: bool, sampled: bool, parent: Context | None) -> Span | None:
-    """What stands for a span of a trace that isn't exported, whole, whatever the sampler would say of it; else None."""
+    """What stands for a span that isn't exported, with all below it, whatever the sampler would say; else None."""
+    if root and sampled:
+        return None
     if root:
-        if sampled:
-            return None
         from verl_otel.ids import SystemIdGenerator  # not at the top: it needs the SDK
 
         ids = SystemIdGenerator()
         return trace.NonRecordingSpan(trace.SpanContext(ids.generate_trace_id(), ids.generate_span_id(), False))
-    above = trace.get_current_span(parent)
-    here = above.get_span_context()
-    return trace.NonRecordingSpan(here) if here.is_valid and not here.trace_flags.sampled else None
-
-
-def measure(histogram: Histogram, value: float, attributes: Attributes, span: Span) -> None:
-    """Have `value` recorded by the gatherer's thread, since the SDK takes as long for that as for a span."""
-    # What is measured may outlive the runtime, and must not start another.
-    current = runtime.started()
-    if current is not None and (reader := current.pipeline.reader) is not None:
-        reader.put_measured(histogram, value, attributes, span)
+    above = trace.get_current_span(parent).get_span_context()
+    if not above.is_valid or (sampled and above.trace_flags.sampled):
+        return None
+    return trace.NonRecordingSpan(trace.SpanContext(above.trace_id, above.span_id, above.is_remote))
 
 
 def _labels(attributes: Attributes) -> _Labels:
@@ -205,12 +201,16 @@ def _describe(error: BaseException) -> str:
 
 
 def open_durations(time: int) -> "Iterable[Metric]":
-    """The gauge `verl.phase.open.duration`: what is open now, and for how long."""
+    """The gauge `verl.phase.open.duration`: for how long what is open now has been so; of equals, the longest."""
     from verl_otel.delivery.points import gauge
 
     now = monotonic()
-    points = [(one.shown, now - one.since) for one in list(_open.values()) if one.shown is not None]
-    return [gauge(semconv.OPEN_DURATION, points, time)] if points else []
+    longest: dict[_Labels, float] = {}
+    for one in list(_open.values()):
+        if one.shown is not None:
+            labels = _labels(one.shown)
+            longest[labels] = max(now - one.since, longest.get(labels, 0.0))
+    return [gauge(semconv.OPEN_DURATION, [(dict(one), age) for one, age in longest.items()], time)] if longest else []
 
 
 def innermost_open() -> dict[int, Open]:
@@ -245,3 +245,13 @@ def reset() -> None:
 
 
 os.register_at_fork(after_in_child=reset)
+
+
+def _look_for_stuck() -> None:
+    from verl_otel.telemetry import stuck  # it looks at what is open here
+
+    stuck.check()
+
+
+produce(open_durations)
+runtime.on_start(lambda started: started.pipeline.watch(_look_for_stuck))

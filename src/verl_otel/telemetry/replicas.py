@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from time import monotonic, time_ns
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from opentelemetry.context import Context
 
 from verl_otel import runtime, semconv
 from verl_otel.telemetry import scope
-from verl_otel.telemetry.instruments import counter, produce
+from verl_otel.telemetry.instruments import count, produce
 from verl_otel.telemetry.recording import Recording
 
 if TYPE_CHECKING:
@@ -30,11 +30,15 @@ LONGEST_INTERVAL: Final = 9.0
 
 @dataclass(frozen=True)
 class Replica:
-    """`role`: rollout, prefill, decode, reward or teacher; with `rank` it is unique. `engine`: vllm, sglang, ..."""
+    """`role`: rollout, prefill, decode, reward or teacher; with `rank` it is unique. `engine`: vllm, sglang, ...
+
+    `member`: of several servers of one role in a replica.
+    """
 
     engine: str
     role: str = ROLLOUT
     rank: int | None = None
+    member: int | None = None
 
     @property
     def labels(self) -> dict[str, Any]:
@@ -47,7 +51,20 @@ class Replica:
         """Its row in a state timeline."""
         if self.rank is None:
             return None
-        return f"{'replica' if self.role == ROLLOUT else self.role}/{self.rank}"
+        row = f"{'replica' if self.role == ROLLOUT else self.role}/{self.rank}"
+        return row if self.member is None else f"{row}.{self.member}"
+
+
+class Busy(NamedTuple):
+    """An interval in which a replica had something to work on; `started_at`: ns since the epoch."""
+
+    replica: Replica
+    started_at: int
+    seconds: float
+    requests: int
+    tokens: int
+    step: int | None
+    weights: int | None
 
 
 class _State:
@@ -107,8 +124,11 @@ def moved(before: str, after: str, step: int | None) -> None:
         _state.in_flight[after] += 1
         if after == RUNNING:
             _begin(step)
-        elif not _state.in_flight[RUNNING]:
-            _end()
+        elif not _state.in_flight[RUNNING] and _state.requests == 1:
+            _state.since, _state.requests = None, 0  # it was only on its way to the gate
+            return
+        ended = _end() if not _state.in_flight[RUNNING] else None
+    _tell(ended)
 
 
 def left(state: str, tokens: int) -> None:
@@ -116,8 +136,19 @@ def left(state: str, tokens: int) -> None:
     with _lock:
         _state.in_flight[state] -= 1
         _state.tokens += tokens
-        if state == RUNNING and not _state.in_flight[RUNNING]:
-            _end()
+        ended = _end() if state == RUNNING and not _state.in_flight[RUNNING] else None
+    _tell(ended)
+
+
+def cut() -> None:
+    """End the busy interval that is open, if it is long enough, and go on with the next."""
+    with _lock:
+        if _state.since is None or monotonic() - _state.since < LONGEST_INTERVAL:
+            return
+        ended = _end()
+        _state.requests = _state.in_flight[RUNNING]
+        _state.since, _state.started_at = monotonic(), time_ns()
+    _tell(ended)
 
 
 def _begin(step: int | None) -> None:
@@ -128,41 +159,44 @@ def _begin(step: int | None) -> None:
         _state.since, _state.started_at = monotonic(), time_ns()
 
 
-def _end() -> None:
+def _end() -> Busy | None:
     if _state.since is None:
+        return None
+    ended = Busy(
+        _state.replica,
+        _state.started_at,
+        monotonic() - _state.since,
+        _state.requests,
+        _state.tokens,
+        _state.step,
+        _state.weights,
+    )
+    _state.busy += _busy_since_looked()
+    _state.since, _state.requests, _state.tokens = None, 0, 0
+    return ended
+
+
+def _tell(ended: Busy | None) -> None:
+    # Not under the lock, which the event loop waits for.
+    if ended is None or (current := runtime.started()) is None:
         return
-    seconds = monotonic() - _state.since
-    replica = _state.replica
-    span = runtime.current().tracer.start_span(
+    one = ended.replica
+    attributes = {
+        **one.labels,
+        semconv.LANE: one.lane,
+        semconv.STEP: ended.step,
+        semconv.WEIGHTS_VERSION: ended.weights,
+        semconv.ENGINE_REQUESTS: ended.requests,
+        semconv.ENGINE_OUTPUT_TOKENS: ended.tokens,
+    }
+    span = current.tracer.start_span(
         semconv.SPAN_REPLICA_BUSY,
         context=Context(),
-        start_time=_state.started_at,
-        attributes={
-            key: value
-            for key, value in {
-                **replica.labels,
-                semconv.LANE: replica.lane,
-                semconv.STEP: _state.step,
-                semconv.WEIGHTS_VERSION: _state.weights,
-                semconv.ENGINE_REQUESTS: _state.requests,
-                semconv.ENGINE_OUTPUT_TOKENS: _state.tokens,
-            }.items()
-            if value is not None
-        },
+        start_time=ended.started_at,
+        attributes={key: value for key, value in attributes.items() if value is not None},
     )
-    span.end(_state.started_at + int(seconds * 1e9))
-    _state.busy += _busy_since_looked()
-    counter(semconv.REPLICA_BUSY_TIME).add(seconds, replica.labels)
-    _state.since, _state.requests, _state.tokens = None, 0, 0
-
-
-def cut() -> None:
-    """End the busy interval that is open, if it is long enough, and go on with the next."""
-    with _lock:
-        if _state.since is not None and monotonic() - _state.since >= LONGEST_INTERVAL:
-            _end()
-            _state.requests = _state.in_flight[RUNNING]
-            _state.since, _state.started_at = monotonic(), time_ns()
+    span.end(ended.started_at + int(ended.seconds * 1e9))
+    count(semconv.REPLICA_BUSY_TIME, ended.seconds, one.labels)
 
 
 def _busy_since_looked() -> float:
@@ -188,13 +222,17 @@ def metrics(time: int) -> "Iterable[Metric]":
         yield gauge(semconv.REPLICA_WEIGHTS, [(labels, _state.weights)], time)
 
 
-def control(action: str) -> Recording:
-    """Start the span of something that is done to the replica: it sleeps, wakes up, drops its cache."""
+def control(action: str, *, private: bool = False) -> Recording:
+    """Start the span of something that is done to the replica: it sleeps, wakes up, drops its cache.
+
+    `private`: as for a `Recording`.
+    """
     here, one = scope.current(), _state.replica
     return Recording(
         semconv.SPAN_REPLICA + action,
         {**one.labels, semconv.LANE: one.lane, semconv.STEP: here.step, semconv.WEIGHTS_VERSION: _state.weights},
         scope=here,
+        private=private,
     )
 
 

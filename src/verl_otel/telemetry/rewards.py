@@ -5,21 +5,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from opentelemetry import context
+from opentelemetry import context, trace
 from opentelemetry.semconv.attributes import error_attributes
 
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import scope
-from verl_otel.telemetry.instruments import counter, histogram
-from verl_otel.telemetry.recording import Recording, measure
+from verl_otel.telemetry.instruments import count, measure
+from verl_otel.telemetry.recording import Recording
 
 _KEY: Final = context.create_key("verl-otel-reward-call")
 MOST_NAMES: Final = 64
 """Parts of rewards that a process tells apart in metrics."""
 SCORE: Final = "score"
 
+MOST_OF_A_PHASE: Final = 256
+"""Spans of rewards that a process shows below one phase of the trainer, which asks for all of a batch at once."""
+
 _names: set[str] = set()
+_shown: tuple[int, int] = (0, 0)
+"""A trace that is no trajectory's, and how many spans of it were shown."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class RewardCall:
 
     def __init__(self, sample: Sample) -> None:
         here = scope.current()
-        self._labels = {semconv.REWARD_FUNCTION: sample.function, semconv.VALIDATION: here.validation}
+        self._labels: dict[str, Any] = {semconv.REWARD_FUNCTION: sample.function, semconv.VALIDATION: here.validation}
         self.requests = 0
         self.recording = Recording(
             semconv.SPAN_REWARD,
@@ -59,9 +64,12 @@ class RewardCall:
             },
             scope=here,
             parent=context.set_value(_KEY, self),
-            duration=(histogram(semconv.REWARD_DURATION), self._labels),
+            duration=(semconv.REWARD_DURATION, self._labels),
             shown_open={semconv.REWARD_FUNCTION: sample.function},
+            sampled=_is_shown(here),
             private=True,
+            # verl may go on without it, and where it doesn't, the phase it was for has failed too.
+            decisive=False,
         )
 
     def requested(self) -> None:
@@ -80,7 +88,7 @@ class RewardCall:
             for name, value in {SCORE: reward.score, **reward.parts}.items():
                 if value is not None and math.isfinite(value) and _known(name):
                     labels = {semconv.REWARD_NAME: name, semconv.VALIDATION: scope.current().validation}
-                    measure(histogram(semconv.REWARD_VALUE), value, labels, self.recording.span)
+                    measure(semconv.REWARD_VALUE, value, labels, self.recording.span)
 
     def stop(self) -> None:
         """The reward is given."""
@@ -90,7 +98,9 @@ class RewardCall:
     def fail(self, error: BaseException) -> None:
         """It raised: verl goes on without this trajectory, or ends, depending on the trainer."""
         self._count_requests()
-        self.recording.set({error_attributes.ERROR_TYPE: type(error).__name__})
+        kind = type(error).__name__
+        self._labels[error_attributes.ERROR_TYPE] = kind  # of its duration
+        self.recording.set({error_attributes.ERROR_TYPE: kind})
         self.recording.fail(error)
 
     def _count_requests(self) -> None:
@@ -102,7 +112,7 @@ def repeated(times: int) -> None:
     """An HTTP request to a reward model was made so many times more than once."""
     if times > 0:
         with guard("counting repeated requests"):
-            counter(semconv.REWARD_REPEATS).add(times)
+            count(semconv.REWARD_REPEATS, times, {})
 
 
 def current() -> RewardCall | None:
@@ -118,8 +128,21 @@ def numeric(fields: Mapping[Any, Any]) -> dict[str, float]:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a Python or NumPy number or bool, alone."""
-    return isinstance(value, int | float) or (hasattr(value, "dtype") and getattr(value, "ndim", None) == 0)
+    """Whether it is a number or bool of Python's, NumPy's or torch's, alone."""
+    if isinstance(value, int | float):
+        return True
+    kind = getattr(getattr(value, "dtype", None), "kind", None)  # torch has dtypes without kinds, and no texts
+    return hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 and kind in (None, *"biuf")
+
+
+def _is_shown(here: scope.Scope) -> bool:
+    global _shown
+    if here.phase is None:  # below a trajectory
+        return True
+    trace_id = trace.get_current_span().get_span_context().trace_id
+    before = _shown[1] if _shown[0] == trace_id else 0
+    _shown = (trace_id, before + 1)
+    return before < MOST_OF_A_PHASE
 
 
 def _known(name: str) -> bool:

@@ -16,6 +16,7 @@ from verl_otel.guard import guard
 from verl_otel.redaction import without_secrets
 from verl_otel.telemetry import events, failure
 from verl_otel.telemetry.failure import Failure
+from verl_otel.telemetry.instruments import produce
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
@@ -190,3 +191,6 @@ def reset() -> None:
 
 
 os.register_at_fork(after_in_child=reset)
+
+
+produce(info)

@@ -16,7 +16,7 @@ from verl_otel.telemetry import scope
 MOST_STEPS: Final = 64
 """Steps whose cap is remembered: batches of several may be under way."""
 
-_left: OrderedDict[tuple[int | None, bool], int] = OrderedDict()
+_left: OrderedDict[tuple[int, bool], int] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -36,13 +36,16 @@ def keeps(step: int | None, uid: str | None, session: int | None) -> bool:
 def bound(step: int | None, dispatched: Iterable[tuple[str, int]], *, validation: bool) -> float | None:
     """The share below which the trajectories (uid, session) of a batch are traced, by the step's cap; None for all.
 
-    Of a step that dispatches several batches, the later ones get what the earlier left.
+    Of a step that dispatches several batches, the later ones get what the earlier left; a batch of no known step is one
+    by itself.
     """
     settings = runtime.current().settings
     if not settings.rollout_cap:
         return None
     shares = sorted(share(settings.run_id, step, uid, session) for uid, session in dispatched)
     chosen = [one for one in shares if one < settings.rollout_ratio]
+    if step is None:
+        return None if len(chosen) <= settings.rollout_cap else chosen[settings.rollout_cap]
     with _lock:
         left = _left.pop((step, validation), settings.rollout_cap)
         _left[step, validation] = max(0, left - len(chosen))

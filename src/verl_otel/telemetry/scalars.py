@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from verl_otel import runtime
 from verl_otel.guard import guard
+from verl_otel.telemetry.instruments import produce
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
@@ -106,3 +107,6 @@ def reset() -> None:
 
 
 os.register_at_fork(after_in_child=reset)
+
+
+produce(repeated)

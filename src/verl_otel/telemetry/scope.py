@@ -68,20 +68,22 @@ def root() -> trace.SpanContext:
 
 
 def inject() -> bytes | None:
-    """The current span and scope, to be carried; None if there is no span.
+    """The current span and scope, to be carried; None if there is neither.
 
     Bytes, since Ray sends those as they are and pickles anything else. The user's propagators (baggage, B3) are not
     asked: this travels from us to us.
     """
-    here = trace.get_current_span().get_span_context()
-    if not here.is_valid:
+    here, carried = trace.get_current_span().get_span_context(), current()[:_CARRIED]
+    if not here.is_valid and carried == _NOWHERE[:_CARRIED]:
         return None
     span = (here.trace_id, here.span_id, int(here.trace_flags), here.trace_state.to_header())
-    return json.dumps([*span, *current()[:_CARRIED]]).encode()
+    return json.dumps([*span, *carried]).encode()
 
 
 def extract(carrier: bytes) -> Context:
     """The context that `inject` wrote, on top of the current one."""
     trace_id, span_id, flags, state, *scope = json.loads(carrier)
+    if not trace_id:
+        return within(Scope(*scope))
     span = trace.SpanContext(trace_id, span_id, True, trace.TraceFlags(flags), trace.TraceState.from_header([state]))
     return within(Scope(*scope), trace.set_span_in_context(trace.NonRecordingSpan(span)))

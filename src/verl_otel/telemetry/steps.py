@@ -16,8 +16,7 @@ from opentelemetry.context import Context
 
 from verl_otel import semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import run
-from verl_otel.telemetry.instruments import histogram
+from verl_otel.telemetry import content, run
 from verl_otel.telemetry.recording import Attributes, Recording, truncate_open
 from verl_otel.telemetry.scope import Scope, current
 
@@ -53,6 +52,7 @@ def trainer_started(
     `lane`: row of the trainer in a state timeline.
     """
     global _trainer
+    content.not_handled()
     with _lock:
         before, _trainer = _trainer, _Trainer(read_step, read_epoch, by_log=by_log, lane=lane)
     if before is not None and before.root is not None:
@@ -159,7 +159,7 @@ def phase(name: str, *, is_step: bool = False, validation: bool = False) -> Reco
         {**labels, semconv.STEP: scope.step, semconv.LANE: trainer.lane},
         scope=scope,
         parent=parent,
-        duration=(histogram(semconv.PHASE_DURATION), labels),
+        duration=(semconv.PHASE_DURATION, labels),
         shown_open=labels,
     )
 

@@ -9,8 +9,8 @@ from opentelemetry.semconv.attributes import error_attributes
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import content, scope, trajectories
-from verl_otel.telemetry.instruments import histogram
-from verl_otel.telemetry.recording import Recording, measure
+from verl_otel.telemetry.instruments import measure
+from verl_otel.telemetry.recording import Recording
 
 SUCCEEDED: Final = "succeeded"
 FAILED: Final = "failed"
@@ -39,7 +39,8 @@ class ToolCall:
 
     def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self._error: BaseException | None = None
+        self.error: BaseException | None = None
+        """What the tool raised, whatever its caller makes of that."""
         self._waiting = trajectories.Waiting(trajectories.TOOL)
         self._trajectory = self._waiting.trajectory
         here = scope.current()
@@ -61,10 +62,6 @@ class ToolCall:
         if tool.arguments is not None:
             self._keep({semconv.GEN_AI_TOOL_ARGUMENTS: content.cut(tool.arguments)})
 
-    def raised(self, error: BaseException) -> None:
-        """The tool raised, whatever its caller makes of that."""
-        self._error = error
-
     def answered(self, text: str | None, reward: float | None) -> None:
         """What the model will read, where content is captured, and the reward that the tool gave."""
         self.recording.set({semconv.TOOL_REWARD: reward})
@@ -73,9 +70,10 @@ class ToolCall:
 
     def stop(self) -> None:
         """Its caller has an answer, good or bad."""
-        if self._error is not None:
-            self._finish(FAILED, type(self._error).__name__)
-            self.recording.fail(self._error)
+        error, self.error = self.error, None
+        if error is not None:
+            self._finish(FAILED, type(error).__name__)
+            self.recording.fail(error)
             return
         self._finish(self._tool.fault or SUCCEEDED, self._tool.fault)
         if self._tool.fault is not None:
@@ -100,7 +98,7 @@ class ToolCall:
                 labels[semconv.GEN_AI_TOOL_NAME] = self._tool.name
             if error is not None:
                 labels[error_attributes.ERROR_TYPE] = error
-            measure(histogram(semconv.EXECUTE_TOOL_DURATION), self.recording.seconds, labels, self.recording.span)
+            measure(semconv.EXECUTE_TOOL_DURATION, self.recording.seconds, labels, self.recording.span)
 
 
 def current() -> ToolCall | None:

@@ -16,8 +16,8 @@ from opentelemetry import context
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import content, sampling, scope
-from verl_otel.telemetry.instruments import counter, histogram, produce
-from verl_otel.telemetry.recording import Recording, measure
+from verl_otel.telemetry.instruments import count, measure, produce
+from verl_otel.telemetry.recording import Recording
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
@@ -40,6 +40,9 @@ BALANCER: Final = "balancer"
 MODEL: Final = "model"
 TOOL: Final = "tool"
 REWARD: Final = "reward"
+
+
+Decode = Callable[[Sequence[int]], str]
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ class Result:
 class Trajectory:
     """An observed session, from its start to `stop` or `fail`."""
 
-    def __init__(self, session: Session, said: Sequence[tuple[str, str]] = ()) -> None:
-        """`said`: (role, text) of the prompt's messages, where content is captured."""
+    def __init__(self, session: Session, said: Sequence[tuple[str, str]] = (), decode: Decode | None = None) -> None:
+        """Where content is captured, `said`: (role, text) of the prompt's messages, `decode`: tokens into text."""
         here = scope.current()
         self.session = session
         self.step = here.step if session.step is None else session.step
@@ -84,7 +87,7 @@ class Trajectory:
         self.waits: list[str] = []
         self.model_calls = self.tool_calls = self.resumed = 0
         self.aborted = False
-        self.decode: Callable[[Sequence[int]], str] | None = None
+        self.decode = decode
         self.stop_reason: str | None = None
         self.replica: Any = None
         self.room = content.Room()
@@ -97,9 +100,9 @@ class Trajectory:
         if said:
             content.keep(self.recording.span, {semconv.GEN_AI_INPUT_MESSAGES: content.messages(said)}, self.room)
         with guard("counting a trajectory"):
-            counter(semconv.ROLLOUT_STARTED).add(1, self._labels)
+            count(semconv.ROLLOUT_STARTED, 1, self._labels)
             if not self._sampled:
-                counter(semconv.ROLLOUT_UNSAMPLED).add(1, self._labels)
+                count(semconv.ROLLOUT_UNSAMPLED, 1, self._labels)
         _running[id(self)] = self
 
     @property
@@ -160,18 +163,18 @@ class Trajectory:
         with guard("ending a trajectory"):
             self.recording.set(self._outcome(outcome))
             labels = {**self._labels, semconv.ROLLOUT_OUTCOME: outcome}
-            counter(semconv.ROLLOUT_ENDED).add(1, labels)
+            count(semconv.ROLLOUT_ENDED, 1, labels)
             named = {semconv.GEN_AI_AGENT_NAME: self.session.agent, **labels}
             for metric, value in (
                 (semconv.INVOKE_AGENT_DURATION, self.recording.seconds),
                 (semconv.INVOKE_AGENT_MODEL_CALLS, self.model_calls),
                 (semconv.INVOKE_AGENT_TOOL_CALLS, self.tool_calls),
             ):
-                measure(histogram(metric), value, named, self.recording.span)
+                measure(metric, value, named, self.recording.span)
             if (result := self.result) is not None:
                 for kind in ("prompt", "response", "generated"):
                     tokens = {**self._labels, semconv.TOKEN_KIND: kind}
-                    measure(histogram(semconv.ROLLOUT_TOKENS), getattr(result, kind), tokens, self.recording.span)
+                    measure(semconv.ROLLOUT_TOKENS, getattr(result, kind), tokens, self.recording.span)
 
     def _outcome(self, outcome: str) -> dict[str, Any]:
         found = {
@@ -216,6 +219,12 @@ class Waiting:
         """It has what it waited for."""
         if self.trajectory is not None and self._what in self.trajectory.waits:
             self.trajectory.waits.remove(self._what)
+
+
+def is_waiting_for(what: str) -> bool:
+    """Whether the current trajectory waits for that already."""
+    trajectory = current()
+    return trajectory is not None and what in trajectory.waits
 
 
 _running: dict[int, Trajectory] = {}

@@ -5,7 +5,7 @@ from opentelemetry import trace
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import scope
-from verl_otel.telemetry.instruments import counter
+from verl_otel.telemetry.instruments import count
 
 
 class Transfer:
@@ -25,4 +25,4 @@ class Transfer:
         with guard("counting weights"):
             self._span.set_attributes({semconv.WEIGHTS_SIZE: size})
             labels = {semconv.ROLE: self._scope.role} if self._scope.role else {}
-            counter(semconv.WEIGHTS_TRANSFERRED).add(size, labels)
+            count(semconv.WEIGHTS_TRANSFERRED, size, labels)

@@ -6,8 +6,7 @@ from typing import Final
 from opentelemetry import context
 
 from verl_otel import runtime, semconv
-from verl_otel.telemetry import scope
-from verl_otel.telemetry.instruments import histogram
+from verl_otel.telemetry import content, scope
 from verl_otel.telemetry.recording import Recording
 
 _INSIDE: Final = context.create_key("verl-otel-inside-worker-call")
@@ -26,6 +25,7 @@ def start(call: WorkerCall) -> Recording | None:
     """Start the call's span; None for one that another call makes in this process, unless the settings ask for it."""
     if context.get_value(_INSIDE) and not runtime.current().settings.nested_worker_spans:
         return None
+    content.not_handled()
     here = scope.current()
     named = {semconv.ROLE: call.role, semconv.WORKER_METHOD: call.method}
     return Recording(
@@ -39,6 +39,6 @@ def start(call: WorkerCall) -> Recording | None:
         },
         scope=here._replace(role=call.role, rank=call.rank),
         parent=context.set_value(_INSIDE, True),
-        duration=(histogram(semconv.WORKER_DURATION), named),
+        duration=(semconv.WORKER_DURATION, named),
         shown_open={**named, semconv.RANK: call.rank, **({semconv.PHASE: here.phase} if here.phase else {})},
     )
