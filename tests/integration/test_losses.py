@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import grpc
 import pytest
@@ -251,3 +252,39 @@ def test_what_comes_too_late_to_be_sent_is_counted(monkeypatch):
         release.set()
         assert eventually(lambda: pipeline.statistics().dropped.get((Signal.TRACES, Reason.EXIT)) == 5, 10)
         assert sink.spans() == []
+
+
+def test_a_server_that_goes_away_is_not_held_on_to(monkeypatch):
+    """It answers 503 on the connection there is, for as long as that is kept; whoever connects anew is served."""
+    accepted, served = [], []
+
+    class Leaving(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def setup(self):
+            super().setup()
+            accepted.append(self)
+
+        def do_POST(self):
+            self.rfile.read(int(self.headers["Content-Length"]))
+            leaves = self is accepted[0]
+            served.append(not leaves)
+            self.send_response(503 if leaves else 200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Leaving)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        send_to(monkeypatch, f"http://127.0.0.1:{server.server_address[1]}", HTTP)
+        make_spans(0, 3)
+        assert eventually(lambda: True in served)
+        assert served[:2] == [False, True]
+    finally:
+        runtime.stop(flush=False)
+        server.shutdown()
+        server.server_close()

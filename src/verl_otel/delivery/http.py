@@ -74,6 +74,8 @@ class HttpTransport:
         detail = f"HTTP {response.status_code} {response.reason}"
         if 400 <= response.status_code < 500 and response.status_code not in (408, 429):
             return Refused(detail)
+        # The next try is to find who answers then: this connection may be to something that goes away.
+        self._adapter.close()
         return Unreachable(detail, _retry_after(response.headers.get("Retry-After")))
 
 

@@ -106,6 +106,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/x-protobuf")
         self.send_header("Content-Length", "0")
+        if status == 503:  # the file is closed: whoever comes next on this port has another
+            self.send_header("Connection", "close")
+            self.close_connection = True
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class names it so
