@@ -12,6 +12,8 @@ import torch
 import torch.distributed as dist
 from verl.plugin.platform import PlatformBase, PlatformRegistry
 
+from verl_cpu_shim.sglang import bridge_sglang
+
 ACTIVE = os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
 
 
@@ -109,6 +111,7 @@ if ACTIVE:
     bridge_device_module()
     bridge_process_group()
     bridge_offload()
+    bridge_sglang()
 
 
 @PlatformRegistry.register(platform="cpu")
