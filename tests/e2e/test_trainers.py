@@ -16,7 +16,7 @@ from verl_otel import semconv
 
 pytestmark = pytest.mark.verl
 
-LONG = ("colocate_async", "separate_async", "one_step_off", "legacy", "sft_ray")
+LONG = ("colocate_async", "separate_async", "one_step_off", "fully_async", "legacy", "sft_ray")
 
 
 @pytest.fixture(
