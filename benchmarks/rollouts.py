@@ -39,6 +39,7 @@ def measure(tell: Tell) -> Iterator[Row]:
             late[ours].append(found["late"])
             return float(found["cpu"])
 
+        child.ask("start")
         side(True), side(False)  # the first of each warms up
         for values in late.values():
             values.clear()

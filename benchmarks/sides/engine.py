@@ -138,20 +138,22 @@ def open_trajectories(count: int) -> int:
 
 
 def main() -> None:
-    """Serve until the input ends."""
+    """Serve until the input ends; `start` first, since an engine talks to whoever started it."""
     os.environ |= {"OTEL_EXPORTER_OTLP_ENDPOINT": sys.argv[1], "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
     events = asyncio.new_event_loop()
     asyncio.set_event_loop(events)
+    started: list[Loop] = []
 
     async def make() -> Loop:
         return Loop(sys.argv[2])
 
-    loop = events.run_until_complete(make())
+    def start() -> None:
+        started.append(events.run_until_complete(make()))
 
     def run(requests: int, at_once: int, ours: bool) -> dict[str, float]:
-        return events.run_until_complete(loop.run(requests, at_once, ours))
+        return events.run_until_complete(started[0].run(requests, at_once, ours))
 
-    serve(run=run, open_trajectories=open_trajectories)
+    serve(start=start, run=run, open_trajectories=open_trajectories)
 
 
 if __name__ == "__main__":
