@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from benchmarks.children import serve
 
-TOKENS: Final = 32
+TOKENS: Final = 256
 PROMPT: Final = list(range(3, 35))
 _PROBE: Final = 0.001
 _OWN: Final = ("verl_agent_loops", "verl_model_clients", "verl_vllm")
@@ -56,7 +56,7 @@ class Loop:
         self._sampling = SamplingParams(max_tokens=TOKENS, ignore_eos=True)
         self._engine = AsyncLLM.from_engine_args(
             AsyncEngineArgs(
-                model=model, enforce_eager=True, max_model_len=128, max_num_seqs=64, max_num_batched_tokens=2048
+                model=model, enforce_eager=True, max_model_len=512, max_num_seqs=64, max_num_batched_tokens=2048
             )
         )
         self._numbers = iter(range(10**9))

@@ -19,16 +19,18 @@ class Answering:
 
     def __init__(self, *_, **__):
         self.request = EngineRequest.aside()
-        self.parts = 0
 
-    def produced(self, part):
-        self.parts += 1
+    each = None
+
+    def began(self, part):
+        assert part == 0
         self.request.produced()
 
-    def stop(self):
+    def stop(self, last):
+        assert last == 4
         self.request.stop()
 
-    def fail(self, error):
+    def fail(self, error, last):
         self.request.fail(error)
 
 

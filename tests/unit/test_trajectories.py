@@ -29,7 +29,7 @@ def run_one():
     request = EngineRequest(20)
     request.submitted()
     request.produced()
-    request.produced()
+    request.timed(Timing())
     request.answered(ANSWER)
     request.stop()
     call.acquired("127.0.0.1:81", 0.25)

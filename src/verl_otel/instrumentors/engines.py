@@ -113,15 +113,18 @@ def observed_gate(own: Patches, is_closed: Callable[[Any], bool]) -> Wrapper:
 
 
 class Answering(Protocol):
-    """An answer that an engine gives in parts. No method raises."""
+    """An answer that an engine gives in parts. Its last part is told at the end, since there may be one a token."""
 
-    def produced(self, answer: Any) -> None:
-        """A part came."""
+    each: Callable[[Any], None] | None
+    """Called with every part, where one doesn't hold all before."""
 
-    def stop(self) -> None:
-        """All of it came."""
+    def began(self, part: Any) -> None:
+        """The first part came."""
 
-    def fail(self, error: BaseException) -> None:
+    def stop(self, last: Any) -> None:
+        """All of it came; None if there was nothing."""
+
+    def fail(self, error: BaseException, last: Any) -> None:
         """It ended before, or nobody wants the rest."""
 
 
@@ -138,29 +141,39 @@ def observed_answers(
     A generator's body runs in the context of whoever asks for the next part, so nothing is made current in it.
     """
 
+    reading = f"{own.name} reading an answer"
+
     def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         async def answers(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
             answering: _Answered | None = None
+            begun: _Answered | None = None
             if own.active:
                 with guard(f"{own.name} watching an answer"):
                     answering = start(*args, **kwargs)
                     prepare(answering, kwargs)
-            parts = original(*args, **kwargs)
+            parts, part, each = original(*args, **kwargs), None, None
             try:
                 async for part in parts:
                     if answering is not None:
-                        with guard(f"{own.name} reading an answer"):
-                            answering.produced(part)
+                        with guard(reading):
+                            answering.began(part)
+                        each = answering.each
+                        answering, begun = None, answering
+                    if each is not None:
+                        with guard(reading):
+                            each(part)
                     yield part
             except BaseException as error:
-                if answering is not None:
-                    answering.fail(error)
+                with guard(reading):
+                    if (ending := begun or answering) is not None:
+                        ending.fail(error, part)
                 raise
             finally:
                 await parts.aclose()
-            if answering is not None:
-                answering.stop()
+            with guard(reading):
+                if (ending := begun or answering) is not None:
+                    ending.stop(part)
 
         return answers
 

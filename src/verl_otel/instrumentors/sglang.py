@@ -4,6 +4,7 @@ verl asks for the whole answer at once, so its first token is known only from th
 where SGLang's metrics are on.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from verl_otel.instrumentors.base import VerlInstrumentor
@@ -32,28 +33,37 @@ class _Answering:
             if getattr(settings, "enable_trace", False) and getattr(asked, "external_trace_header", "") is None:
                 asked.external_trace_header = http_context.headers(self._request.recording.span)
 
-    def produced(self, answer: Any) -> None:
-        """verl takes the first part and leaves the rest: what is known is told with each."""
-        self._last = answer.get("meta_info") or {} if isinstance(answer, dict) else {}
+    each: Callable[[Any], None] | None = None
+
+    def began(self, answer: Any) -> None:
+        """verl takes the first part, which is all of it, and leaves the rest: what is known is told now."""
+        self._last = read_meta_info(answer)
         if self._request is not None:
             self._request.timed(read_timing(self._last))
             if (cached := self._last.get("cached_tokens")) is not None:
                 self._request.cached(int(cached))
 
-    def stop(self) -> None:
+    def stop(self, last: Any) -> None:
         """All of it is there."""
         if self._own is not None:
+            self._last = read_meta_info(last)
             self._own.answered(read_meta(self._last))
             self._own.stop()
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException, last: Any) -> None:
         """It ended before, or its caller dropped it after the last part."""
         if self._own is not None:
+            self._last = read_meta_info(last)
             self._own.answered(read_meta(self._last))
             if self._last.get("finish_reason"):
                 self._own.stop()
             else:
                 self._own.fail(error)
+
+
+def read_meta_info(answer: Any) -> dict[str, Any]:
+    """What SGLang says beside an answer; nothing of several at once."""
+    return answer.get("meta_info") or {} if isinstance(answer, dict) else {}
 
 
 def read_timing(meta: dict[str, Any]) -> Timing:

@@ -25,7 +25,7 @@ class _Answering:
         self._kind = getattr(getattr(options.get("sampling_params", params), "output_kind", None), "name", "CUMULATIVE")
         self._rank: int | None = None
         self._tokens = 0
-        self._last: Any = None
+        self.each: Callable[[Any], None] | None = self._count if self._kind == "DELTA" else None
         found = engines.current()
         self._own = EngineRequest.aside() if found is None else None
         self._request = found or self._own
@@ -39,34 +39,33 @@ class _Answering:
             return None
         return http_context.headers(self._request.recording.span)
 
-    def produced(self, answer: Any) -> None:
-        """A part of it came."""
-        if self._last is None:
-            self._rank = read_rank(self._engine, self._request_id)
-        self._last = answer
-        if self._kind == "DELTA":
-            self._tokens += read_output(answer).output_tokens or 0
+    def began(self, part: Any) -> None:
+        """The first part of it came."""
+        self._rank = read_rank(self._engine, self._request_id)
         if self._request is not None and self._kind != "FINAL_ONLY":
             self._request.produced()
 
-    def stop(self) -> None:
+    def stop(self, last: Any) -> None:
         """All of it is there."""
-        self._tell()
+        self._tell(last)
         if self._own is not None:
             self._own.stop()
 
-    def fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException, last: Any) -> None:
         """It ended before."""
-        self._tell()
+        self._tell(last)
         if self._own is not None:
             self._own.fail(error)
 
-    def _tell(self) -> None:
+    def _count(self, part: Any) -> None:
+        self._tokens += read_output(part).output_tokens or 0
+
+    def _tell(self, last: Any) -> None:
         with guard("reading an engine's answer"):
             if self._request is not None:
-                self._request.timed(read_timing(self._last, self._rank))
-            if self._own is not None and self._last is not None:
-                answer = read_output(self._last)
+                self._request.timed(read_timing(last, self._rank))
+            if self._own is not None and last is not None:
+                answer = read_output(last)
                 self._own.answered(replace(answer, output_tokens=self._tokens) if self._tokens else answer)
 
 

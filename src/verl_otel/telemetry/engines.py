@@ -41,6 +41,7 @@ class EngineRequest:
         self._first: float | None = None
         self._last: float | None = None
         self._answer = Answer()
+        self._told: dict[str, Any] = {}
         self._labels = one.labels
         self.recording = Recording(
             semconv.SPAN_GENERATE_SERVER,
@@ -75,7 +76,7 @@ class EngineRequest:
         """The gate let it through, or refused it, after so long."""
         replicas.moved(self._state, replicas.RUNNING, self._step)
         self._state = replicas.RUNNING
-        self.recording.set({semconv.ENGINE_PARKED: seconds})
+        self._told[semconv.ENGINE_PARKED] = seconds
         self._measure(semconv.ENGINE_PARKED_DURATION, seconds)
 
     def submitted(self) -> None:
@@ -83,37 +84,34 @@ class EngineRequest:
         self._submitted = monotonic()
 
     def produced(self) -> None:
-        """The engine gave something of the answer."""
-        self._last = monotonic()
-        if self._first is None:
-            self._first = self._last
+        """The engine gave the first of the answer."""
+        self._first = monotonic()
 
     def timed(self, timing: Timing) -> None:
         """The engine told of its own times."""
         with guard("an engine's times"):
-            self.recording.set({semconv.ENGINE_DATA_PARALLEL_RANK: timing.rank})
+            self._last = monotonic()
+            self._told |= {semconv.ENGINE_DATA_PARALLEL_RANK: timing.rank, semconv.ENGINE_QUEUED: timing.queued}
             if timing.queued is not None:
-                self.recording.set({semconv.ENGINE_QUEUED: timing.queued})
                 self._measure(semconv.ENGINE_QUEUE_DURATION, timing.queued)
             if timing.first_token is not None and self._submitted is not None:
-                self._first, self._last = self._submitted + timing.first_token, monotonic()
+                self._first = self._submitted + timing.first_token
 
     def cached(self, tokens: int) -> None:
         """So many tokens of the prompt were in the engine's cache."""
-        self.recording.set({semconv.ENGINE_CACHED_TOKENS: tokens})
+        self._told[semconv.ENGINE_CACHED_TOKENS] = tokens
 
     def answered(self, answer: Answer) -> None:
         """The server has the whole answer."""
         self._answer = answer
-        self.recording.set(
-            {
-                semconv.ENGINE_OUTPUT_TOKENS: answer.output_tokens,
-                semconv.ENGINE_CACHED_TOKENS: answer.cached_tokens,
-                semconv.ENGINE_FINISH_REASON: answer.finish_reason,
-                semconv.ENGINE_PREEMPTIONS: answer.preemptions,
-                semconv.WEIGHTS_VERSION: answer.weights,
-            }
-        )
+        found = {
+            semconv.ENGINE_OUTPUT_TOKENS: answer.output_tokens,
+            semconv.ENGINE_CACHED_TOKENS: answer.cached_tokens,
+            semconv.ENGINE_FINISH_REASON: answer.finish_reason,
+            semconv.ENGINE_PREEMPTIONS: answer.preemptions,
+            semconv.WEIGHTS_VERSION: answer.weights,
+        }
+        self._told |= {name: value for name, value in found.items() if value is not None}
 
     def stop(self) -> None:
         """The server returned."""
@@ -130,15 +128,18 @@ class EngineRequest:
             replicas.left(self._state, self._answer.output_tokens or 0)
             more = {} if error is None else {error_attributes.ERROR_TYPE: error}
             self._measure(semconv.SERVER_DURATION, self.recording.seconds, more)
-            if self._submitted is None or self._first is None or not self._answer.output_tokens:
-                return
-            first = self._first - self._submitted
-            self.recording.set({semconv.ENGINE_FIRST_TOKEN: first})
-            self._measure(semconv.SERVER_FIRST_TOKEN, first)
-            if self._answer.output_tokens > 1 and self._last is not None:
-                each = (self._last - self._first) / (self._answer.output_tokens - 1)
-                self.recording.set({semconv.ENGINE_PER_TOKEN: each})
-                self._measure(semconv.SERVER_PER_TOKEN, each)
+            self._tell_token_times()
+            self.recording.set(self._told)
+
+    def _tell_token_times(self) -> None:
+        tokens = self._answer.output_tokens
+        if self._submitted is None or self._first is None or not tokens:
+            return
+        self._told[semconv.ENGINE_FIRST_TOKEN] = first = self._first - self._submitted
+        self._measure(semconv.SERVER_FIRST_TOKEN, first)
+        if tokens > 1 and self._last is not None:
+            self._told[semconv.ENGINE_PER_TOKEN] = each = (self._last - self._first) / (tokens - 1)
+            self._measure(semconv.SERVER_PER_TOKEN, each)
 
     def _measure(self, metric: semconv.MetricName, value: float, more: dict[str, Any] | None = None) -> None:
         measure(metric, value, {**self._labels, **(more or {})}, self.recording.span)

@@ -40,6 +40,7 @@ class ModelCall:
         self.role = role
         self._input = input_tokens
         self._answer: Answer | None = None
+        self._told: dict[str, Any] = {}
         self._waiting = trajectories.Waiting(trajectories.MODEL)
         self._trajectory = self._waiting.trajectory if role == replicas.ROLLOUT else None
         self._labels: dict[str, Any] = {
@@ -68,27 +69,23 @@ class ModelCall:
         before = trajectory.replica if trajectory is not None else None
         if trajectory is not None:
             trajectory.replica = address
-        self.recording.set(
-            {
-                server_attributes.SERVER_ADDRESS: host.strip("[]") or None,
-                server_attributes.SERVER_PORT: int(port) if port.isdigit() else None,
-                semconv.BALANCER_WAIT: seconds,
-                semconv.BALANCER_STICKY: None if before is None else before == address,
-            }
-        )
+        self._told |= {
+            server_attributes.SERVER_ADDRESS: host.strip("[]") or None,
+            server_attributes.SERVER_PORT: int(port) if port.isdigit() else None,
+            semconv.BALANCER_WAIT: seconds,
+            semconv.BALANCER_STICKY: None if before is None else before == address,
+        }
 
     def answered(self, answer: Answer, text: str | None = None) -> None:
         """The engine answered; `text`: where content is captured."""
         self._answer = answer
         reason = answer.finish_reason
-        self.recording.set(
-            {
-                semconv.GEN_AI_OUTPUT_TOKENS: answer.output_tokens,
-                semconv.GEN_AI_CACHED_TOKENS: answer.cached_tokens,
-                semconv.GEN_AI_FINISH_REASONS: (reason,) if reason else None,
-                semconv.WEIGHTS_VERSION: answer.weights,
-            }
-        )
+        self._told |= {
+            semconv.GEN_AI_OUTPUT_TOKENS: answer.output_tokens,
+            semconv.GEN_AI_CACHED_TOKENS: answer.cached_tokens,
+            semconv.GEN_AI_FINISH_REASONS: (reason,) if reason else None,
+            semconv.WEIGHTS_VERSION: answer.weights,
+        }
         if (trajectory := self._trajectory) is not None:
             trajectory.stop_reason, trajectory.aborted = reason, answer.aborted
         if text is not None:
@@ -98,7 +95,7 @@ class ModelCall:
 
     def _resumed(self, trajectory: trajectories.Trajectory) -> None:
         trajectory.resumed += 1
-        self.recording.set({semconv.ROLLOUT_RESUMED: trajectory.resumed})
+        self._told[semconv.ROLLOUT_RESUMED] = trajectory.resumed
         with guard("counting a resumed call"):
             count(semconv.ROLLOUT_RESUMES, 1, {semconv.VALIDATION: trajectory.validation})
 
@@ -114,6 +111,7 @@ class ModelCall:
 
     def _measure(self, more: dict[str, Any]) -> None:
         self._waiting.over()
+        self.recording.set(self._told)
         with guard("measuring a model call"):
             metrics, span, labels = gen_ai.model_call_metrics(), self.recording.span, {**self._labels, **more}
             measure(metrics.duration, self.recording.seconds, labels, span)
