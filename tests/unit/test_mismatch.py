@@ -27,7 +27,7 @@ def test_versions_are_read_where_a_trainer_has_them(recorded, beside):
     steps.trainer_started(lambda: 5)
     phase = steps.phase("old_log_prob")
     token = instrumentor._versions.set([4, 3]) if beside else None
-    instrumentor.tell(data)
+    instrumentor.tell(None, data)
     if token is not None:
         instrumentor._versions.reset(token)
     phase.stop()

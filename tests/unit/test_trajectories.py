@@ -6,12 +6,12 @@ import pytest
 from opentelemetry.trace import StatusCode
 
 from helpers import with_settings
-from verl_otel import runtime, semconv
-from verl_otel.telemetry import engines, failure, replicas, rewards, sampling, steps, trajectories
+from verl_otel import semconv
+from verl_otel.telemetry import replicas, sampling, steps, trajectories
 from verl_otel.telemetry.engines import EngineRequest, Timing
 from verl_otel.telemetry.model_calls import Answer, ModelCall
 from verl_otel.telemetry.replicas import Replica
-from verl_otel.telemetry.rewards import Reward, RewardCall, Sample
+from verl_otel.telemetry.rewards import RewardCall, Sample
 from verl_otel.telemetry.tools import FAILED, INVALID, UNKNOWN, Tool, ToolCall
 from verl_otel.telemetry.trajectories import Result, Session, Trajectory
 
@@ -192,52 +192,6 @@ def test_no_exception_of_a_rollout_says_what_it_says(recorded):
     assert {one.events[0].attributes["exception.type"] for one in spans} == {"ValueError"}
 
 
-def test_a_reward_is_measured_in_its_parts(recorded):
-    call = RewardCall(Sample("compute_score", "uid", 1, "gsm8k"))
-    call.requested()
-    call.given(Reward(0.5, rewards.numeric({"format": True, "note": "text", "acc": 1})))
-    call.stop()
-    span = recorded.spans["verl.reward"]
-    assert span.attributes["verl.reward.function"] == "compute_score"
-    assert span.attributes["verl.sample.uid"] == "uid"
-    assert span.attributes["gen_ai.evaluation.score.value"] == 0.5
-    assert span.attributes["verl.reward.requests"] == 1
-    points = recorded.metrics()[semconv.REWARD_VALUE.name]
-    assert {one.attributes["verl.reward.name"]: one.sum for one in points} == {"score": 0.5, "format": 1, "acc": 1}
-
-
-def test_open_calls_that_are_alike_are_one_point(recorded):
-    calls = [RewardCall(Sample("compute_score", f"uid{number}", 1)) for number in range(3)]
-    assert len(recorded.metrics()[semconv.OPEN_DURATION.name]) == 1
-    for call in reversed(calls):
-        call.stop()
-
-
-def test_a_reward_that_raises_is_counted_by_its_error_and_is_not_the_runs_end(recorded):
-    call = RewardCall(Sample("compute_score"))
-    call.fail(ValueError())
-    (point,) = recorded.metrics()[semconv.REWARD_DURATION.name]
-    assert point.attributes["error.type"] == "ValueError"
-    assert failure.first() is None
-
-
-def test_rewards_of_a_whole_batch_are_shown_to_a_bound(recorded):
-    steps.trainer_started(lambda: 3)
-    phase = steps.phase("reward")
-    for _ in range(rewards.MOST_OF_A_PHASE + 10):
-        RewardCall(Sample("model")).stop()
-    phase.stop()
-    assert recorded.names.count("verl.reward") == rewards.MOST_OF_A_PHASE
-    assert recorded.metrics()[semconv.REWARD_DURATION.name][0].count == rewards.MOST_OF_A_PHASE + 10
-
-
-def test_only_numbers_are_parts_of_a_reward():
-    import numpy as np
-
-    fields = {"a": 1, "b": np.float32(2), "c": np.str_("text"), "d": None, "e": [1], "f": True, "g": np.array(3)}
-    assert rewards.numeric(fields) == {"a": 1, "b": 2, "f": 1, "g": 3}
-
-
 def test_a_teachers_call_is_no_turn(recorded):
     trajectory = Trajectory(SESSION)
     call = ModelCall(20, role="teacher")
@@ -248,32 +202,6 @@ def test_a_teachers_call_is_no_turn(recorded):
     assert root["verl.rollout.model_calls"] == 0
     assert "verl.rollout.stop_reason" not in root
     assert recorded.spans["chat"].attributes["verl.role"] == "teacher"
-
-
-def test_what_ends_after_everything_was_taken_back_starts_nothing(recorded):
-    trajectory, request = Trajectory(SESSION), EngineRequest(1)
-    runtime.stop(flush=False)
-    request.stop()
-    trajectory.stop()
-    replicas.cut()
-    assert runtime.started() is None
-
-
-def test_a_request_on_its_way_to_the_gate_is_no_work(recorded):
-    replicas.serves(Replica("vllm", rank=0))
-    request = EngineRequest(3)
-    request.parked()
-    assert "verl.replica.busy" not in recorded.names
-    request.admitted(0.1)
-    request.stop()
-    assert recorded.names.count("verl.replica.busy") == 1
-
-
-def test_an_open_reward_call_is_shown(recorded):
-    call = RewardCall(Sample("compute_score", "uid", 1))
-    (point,) = recorded.metrics()[semconv.OPEN_DURATION.name]
-    assert point.attributes["verl.reward.function"] == "compute_score"
-    call.stop()
 
 
 def test_a_sample_of_the_trajectories_is_the_one_the_hash_says(recorded, monkeypatch):
@@ -313,47 +241,3 @@ def test_a_cap_keeps_the_smallest_hashes_of_a_step(recorded, monkeypatch):
     assert sampling.bound(3, dispatched, validation=False) == shares[0]  # nothing is left of the step's
     assert sampling.bound(3, dispatched, validation=True) == shares[5]  # validation has its own
     assert sampling.bound(4, dispatched[:3], validation=False) is None
-
-
-def test_an_engine_says_how_long_a_request_was_parked_and_queued(recorded):
-    replicas.serves(Replica("vllm", "reward", 0))
-    request = EngineRequest(3)
-    request.parked()
-    states = {
-        one.attributes["verl.engine.state"]: one.value for one in recorded.metrics()[semconv.ENGINE_IN_FLIGHT.name]
-    }
-    assert states == {"parked": 1, "running": 0}
-    request.admitted(1.5)
-    request.submitted()
-    request.timed(Timing(queued=0.25, first_token=0.5, rank=1))
-    request.answered(Answer(1))
-    request.stop()
-    attributes = recorded.spans["verl.engine.generate"].attributes
-    assert attributes["verl.lane"] == "reward/0"
-    assert attributes["verl.engine.parked.duration"] == 1.5
-    assert attributes["verl.engine.queue.duration"] == 0.25
-    assert attributes["verl.engine.time_to_first_token"] == pytest.approx(0.5)
-    assert attributes["verl.engine.data_parallel_rank"] == 1
-    assert engines.current() is None
-
-
-def test_a_replica_tells_when_it_was_busy_and_how_idle(recorded, monkeypatch):
-    replicas.serves(Replica("vllm", rank=0))
-    replicas.weights_are(6)
-    first, second = EngineRequest(1), EngineRequest(1)
-    second.answered(Answer(7))
-    second.stop()
-    assert "verl.replica.busy" not in recorded.names
-    monkeypatch.setattr(replicas, "LONGEST_INTERVAL", 0.0)
-    replicas.cut()  # a busy replica is seen while it works
-    assert recorded.spans["verl.replica.busy"].attributes["verl.engine.requests"] == 2
-    first.stop()
-    busy = [one for one in recorded.exporter.get_finished_spans() if one.name == "verl.replica.busy"]
-    assert len(busy) == 2
-    assert all(one.parent is None and one.attributes["verl.lane"] == "replica/0" for one in busy)
-    assert busy[0].attributes["verl.engine.output_tokens"] == 7
-    assert busy[1].attributes["verl.weights.version"] == 6
-    points = recorded.metrics()
-    assert 0 <= points[semconv.REPLICA_IDLE.name][0].value <= 1
-    assert points[semconv.REPLICA_WEIGHTS.name][0].value == 6
-    assert points[semconv.REPLICA_BUSY_TIME.name][0].value > 0

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed, observed_auto_await
+from verl_otel.instrumentors.reading import integer, number, text
 from verl_otel.patching import patches
 from verl_otel.telemetry import batches, content, rewards, trajectories
 from verl_otel.telemetry.batches import Dispatch
@@ -32,10 +33,10 @@ def read_session(trajectory: Mapping[str, Any], agent_name: str, kwargs: Mapping
     uid = kwargs.get("uid")
     return Session(
         agent=agent_name,
-        uid=str(uid) if uid is not None else None,
-        session=_int(kwargs.get("session_id", trajectory.get("rollout_n"))),
+        uid=text(uid),
+        session=integer(kwargs.get("session_id", trajectory.get("rollout_n"))),
         step=_step(trajectory.get("step")),
-        index=_int(trajectory.get("sample_index")),
+        index=integer(trajectory.get("sample_index")),
         validation=bool(trajectory.get("validate", False)),
     )
 
@@ -85,10 +86,10 @@ def read_result(outputs: Sequence[Any]) -> Result:
         prompt=len(first.prompt_ids),
         response=sum(len(one.response_ids) for one in outputs),
         generated=sum(sum(one.response_mask) for one in outputs),
-        reward=float(last.reward_score) if last.reward_score is not None else None,
+        reward=number(last.reward_score),
         parts=rewards.numeric(fields.get("reward_extra_info") or {}),
-        oldest=_int(fields.get("min_global_steps")),
-        newest=_int(fields.get("max_global_steps")),
+        oldest=integer(fields.get("min_global_steps")),
+        newest=integer(fields.get("max_global_steps")),
     )
 
 
@@ -121,12 +122,8 @@ def read_repeated(prompts: Any) -> Dispatch:
 
 def _step(value: Any) -> int | None:
     """A fully async rollouter doesn't say; its workers then take -1."""
-    step = _int(value)
+    step = integer(value)
     return step if step is not None and step >= 0 else None
-
-
-def _int(value: Any) -> int | None:
-    return int(value) if value is not None else None
 
 
 _LOOP: Final = "verl.experimental.agent_loop.agent_loop"

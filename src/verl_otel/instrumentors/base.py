@@ -184,6 +184,26 @@ def observed(
     return wrapper
 
 
+def read_after(own: Patches, place: str, read: Callable[..., None]) -> Wrapper:
+    """A wrapper that gives `read` the result of each call that returned, and then the call's arguments.
+
+    `place`: under which its failures are counted.
+    """
+
+    def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if own.active:
+                with guard(place):
+                    read(result, *args, **kwargs)
+            return result
+
+        return called
+
+    return wrapper
+
+
 async def _within(here: Context, work: Awaitable[Any]) -> Any:
     token = context.attach(here)
     try:

@@ -1,13 +1,11 @@
 """The trainer's side of rollouts: the buffer it waits at and takes batches from, and what it learns of them."""
 
-import functools
 import re
 from collections import defaultdict
-from collections.abc import Callable
 from typing import Any, Final
 
-from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Target, VerlInstrumentor
+from verl_otel.instrumentors.base import Target, VerlInstrumentor, read_after
+from verl_otel.instrumentors.reading import integer
 from verl_otel.patching import patches
 from verl_otel.telemetry import batches, groups
 from verl_otel.telemetry.batches import Taken
@@ -19,19 +17,10 @@ _PADDING: Final = re.compile("pad[0-9a-f]{32}")
 _own: Final = patches(_NAME)
 
 
-def wrap_look(original: Callable[..., Any]) -> Callable[..., Any]:
+def tell_look(_: Any, buffer: Any) -> None:
     """The buffer looked at what its rollouts have come to."""
-
-    @functools.wraps(original)
-    def look(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        if _own.active:
-            with guard("reading the buffer"):
-                for partition, states in read_groups(self).items():
-                    batches.looked(states, validation=partition == _VALIDATION)
-        return result
-
-    return look
+    for partition, states in read_groups(buffer).items():
+        batches.looked(states, validation=partition == _VALIDATION)
 
 
 def read_groups(buffer: Any) -> dict[str, dict[str, int]]:
@@ -48,19 +37,11 @@ def read_groups(buffer: Any) -> dict[str, dict[str, int]]:
     return found
 
 
-def wrap_sample(original: Callable[..., Any]) -> Callable[..., Any]:
+def tell_batch(
+    result: Any, _: Any, global_steps: Any, partition_id: Any, batch_size: Any, *__: Any, **___: Any
+) -> None:
     """The buffer gave the trainer a batch."""
-
-    @functools.wraps(original)
-    def sample(self: Any, global_steps: Any, partition_id: Any, batch_size: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, global_steps, partition_id, batch_size, *args, **kwargs)
-        if _own.active:
-            with guard("reading a batch"):
-                validation = partition_id == _VALIDATION
-                batches.taken(read_batch(result[0]), int(global_steps), int(batch_size), validation=validation)
-        return result
-
-    return sample
+    batches.taken(read_batch(result[0]), int(global_steps), int(batch_size), validation=partition_id == _VALIDATION)
 
 
 def read_batch(batch: Any) -> list[Taken]:
@@ -69,26 +50,13 @@ def read_batch(batch: Any) -> list[Taken]:
     for key, tag in zip(batch.keys, batch.tags, strict=True):
         uid, session, output = key.rsplit("_", 2)
         oldest, newest = tag.get("min_global_steps"), tag.get("max_global_steps")
-        found.append(Taken(uid, int(session), int(output), _int(oldest), _int(newest)))
+        found.append(Taken(uid, int(session), int(output), integer(oldest), integer(newest)))
     return found
 
 
-def _int(value: Any) -> int | None:
-    return int(value) if value is not None else None
-
-
-def wrap_advantage(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The trainer computes advantages: within each group by most estimators."""
-
-    @functools.wraps(original)
-    def compute_advantage(*args: Any, **kwargs: Any) -> Any:
-        data = original(*args, **kwargs)
-        if _own.active:
-            with guard("reading rewards"):
-                groups.trained(read_rewards(data))
-        return data
-
-    return compute_advantage
+def tell_rewards(data: Any, /, *_: Any, **__: Any) -> None:
+    """The trainer computed advantages: within each group by most estimators."""
+    groups.trained(read_rewards(data))
 
 
 def read_rewards(data: Any) -> dict[str, list[float]]:
@@ -101,6 +69,8 @@ def read_rewards(data: Any) -> dict[str, list[float]]:
     return found
 
 
+_batch: Final = read_after(_own, "reading a batch", tell_batch)
+_rewards: Final = read_after(_own, "reading rewards", tell_rewards)
 _BUFFER: Final = "verl.trainer.ppo.v1.replay_buffer"
 _SAMPLED: Final = ("global_steps", "partition_id", "batch_size")
 
@@ -110,10 +80,15 @@ class BuffersInstrumentor(VerlInstrumentor):
 
     name = _NAME
     targets = (
-        Target(_BUFFER, "ReplayBuffer._sync_metadata_from_transfer_queue", wrap_look, since="0.9.0"),
-        Target(_BUFFER, "ReplayBuffer.sample", wrap_sample, _SAMPLED, since="0.9.0"),
-        Target(_BUFFER, "ReplayBufferAsync.sample", wrap_sample, _SAMPLED, since="0.9.0"),
-        Target("verl.trainer.ppo.ray_trainer", "compute_advantage", wrap_advantage, ("data",)),
-        Target("verl.trainer.ppo.v1.utils", "compute_advantage", wrap_advantage, ("data",), since="0.9.0"),
-        Target("verl.experimental.separation.ray_trainer", "compute_advantage", wrap_advantage, ("data",)),
+        Target(
+            _BUFFER,
+            "ReplayBuffer._sync_metadata_from_transfer_queue",
+            read_after(_own, "reading the buffer", tell_look),
+            since="0.9.0",
+        ),
+        Target(_BUFFER, "ReplayBuffer.sample", _batch, _SAMPLED, since="0.9.0"),
+        Target(_BUFFER, "ReplayBufferAsync.sample", _batch, _SAMPLED, since="0.9.0"),
+        Target("verl.trainer.ppo.ray_trainer", "compute_advantage", _rewards, ("data",)),
+        Target("verl.trainer.ppo.v1.utils", "compute_advantage", _rewards, ("data",), since="0.9.0"),
+        Target("verl.experimental.separation.ray_trainer", "compute_advantage", _rewards, ("data",)),
     )

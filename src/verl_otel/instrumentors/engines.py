@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import Observation, Target, observed
 from verl_otel.instrumentors.model_clients import read_answer
+from verl_otel.instrumentors.reading import integer
 from verl_otel.patching import Patches, Wrapper
 from verl_otel.telemetry import content, engines, http_context, replicas
 from verl_otel.telemetry.engines import EngineRequest
@@ -46,7 +47,7 @@ def read_replica(server: Any, engine: str) -> Replica:
     named = next((one for one in ("reward", "teacher", _DECODE) if f"_{one}_" in name), replicas.ROLLOUT)
     found = named if role in (None, "null") else str(role)
     member = name.rpartition("_")[2] if found == _DECODE else ""
-    return Replica(engine, found, int(rank) if rank is not None else None, int(member) if member.isdigit() else None)
+    return Replica(engine, found, integer(rank), int(member) if member.isdigit() else None)
 
 
 def _actor_name() -> str:
@@ -200,7 +201,7 @@ def start_control(engine: str, action: str) -> Callable[..., Recording | None]:
 
 def start_versioning(server: Any, global_steps: Any = None, *_: Any, **__: Any) -> None:
     """The server is told the version of its weights."""
-    replicas.weights_are(int(global_steps) if global_steps is not None else None)
+    replicas.weights_are(integer(global_steps))
 
 
 def wrap_run_uvicorn(own: Patches) -> Wrapper:

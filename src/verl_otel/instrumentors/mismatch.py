@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Target, VerlInstrumentor
+from verl_otel.instrumentors.base import Target, VerlInstrumentor, read_after
 from verl_otel.patching import patches
 from verl_otel.telemetry import mismatch, scope
 
@@ -37,22 +37,8 @@ def wrap_log_prob(original: Callable[..., Any]) -> Callable[..., Any]:
     return compute_old_log_prob
 
 
-def wrap_compare(original: Callable[..., Any]) -> Callable[..., Any]:
-    """verl compares."""
-
-    @functools.wraps(original)
-    def calculate_debug_metrics(data: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(data, *args, **kwargs)
-        if _own.active:
-            with guard("reading a mismatch"):
-                tell(data)
-        return result
-
-    return calculate_debug_metrics
-
-
-def tell(data: Any) -> None:
-    """What a DataProto's two log-probabilities differ by; nothing where it isn't known which weights made them."""
+def tell(_: Any, data: Any) -> None:
+    """verl compared two log-probabilities of a DataProto: tell of it, where it is known which weights made them."""
     versions, step = read_versions(data), scope.current().step
     if versions and step is not None and None not in versions:
         rows = zip(read_differences(data), versions, strict=True)
@@ -75,13 +61,16 @@ def read_differences(data: Any) -> list[float]:
     return found
 
 
+_compare: Final = read_after(_own, "reading a mismatch", tell)
+
+
 class MismatchInstrumentor(VerlInstrumentor):
     """The mismatch of engine and trainer, from verl's own comparison."""
 
     name = _NAME
     targets = (
-        Target("verl.utils.debug.metrics", "calculate_debug_metrics", wrap_compare, ("data",)),
-        Target("verl.trainer.ppo.v1.trainer_base", "calculate_debug_metrics", wrap_compare, ("data",), since="0.9.0"),
+        Target("verl.utils.debug.metrics", "calculate_debug_metrics", _compare, ("data",)),
+        Target("verl.trainer.ppo.v1.trainer_base", "calculate_debug_metrics", _compare, ("data",), since="0.9.0"),
         Target(
             "verl.trainer.ppo.v1.trainer_base",
             "PPOTrainer._compute_old_log_prob",

@@ -5,6 +5,7 @@ from time import monotonic
 from typing import Any, Final
 
 from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed
+from verl_otel.instrumentors.reading import integer, text
 from verl_otel.patching import patches
 from verl_otel.telemetry import content, model_calls, replicas, trajectories
 from verl_otel.telemetry.model_calls import Answer, ModelCall
@@ -39,16 +40,12 @@ def read_answer(output: Any) -> Answer:
     reason, tokens = getattr(output, "stop_reason", None), output.token_ids
     return Answer(
         output_tokens=len(tokens) if isinstance(tokens, Sequence) or hasattr(tokens, "__len__") else None,
-        cached_tokens=_int(fields.get("num_cached_tokens")),
-        finish_reason=str(reason) if reason is not None else None,
-        preemptions=_int(getattr(output, "num_preempted", None)),
-        weights=_int(fields.get("global_steps")),
+        cached_tokens=integer(fields.get("num_cached_tokens")),
+        finish_reason=text(reason),
+        preemptions=integer(getattr(output, "num_preempted", None)),
+        weights=integer(fields.get("global_steps")),
         aborted=reason in _ABORTED,
     )
-
-
-def _int(value: Any) -> int | None:
-    return int(value) if value is not None else None
 
 
 class _Acquiring:

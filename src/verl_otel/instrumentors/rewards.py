@@ -6,7 +6,8 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed
+from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed, read_after
+from verl_otel.instrumentors.reading import integer, text
 from verl_otel.patching import patches
 from verl_otel.telemetry import content, rewards
 from verl_otel.telemetry.rewards import Reward, RewardCall, Sample
@@ -31,9 +32,9 @@ def read_sample(config: Any, fields: Any) -> Sample:
     uid, session, source = last("uid"), last("session_id"), last("data_source")
     return Sample(
         read_function(config.reward),
-        str(uid) if uid is not None else None,
-        int(session) if session is not None else None,
-        str(source) if source is not None else None,
+        text(uid),
+        integer(session),
+        text(source),
     )
 
 
@@ -77,17 +78,10 @@ def start_post(*_: Any, **__: Any) -> Observation:
     return _Posting()
 
 
-def wrap_worker_init(original: Callable[..., None]) -> Callable[..., None]:
-    """Learn where the reward models' router is: what this process sends there carries its trace."""
-
-    @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if _own.active and (address := getattr(self, "reward_router_address", None)):
-            with guard("the reward router's address"):
-                _routers.add(str(address))
-
-    return init
+def learn_router(_: Any, worker: Any, *__: Any, **___: Any) -> None:
+    """Where the reward models' router is: what this process sends there carries its trace."""
+    if address := getattr(worker, "reward_router_address", None):
+        _routers.add(str(address))
 
 
 _routers: set[str] = set()
@@ -132,7 +126,7 @@ class RewardsInstrumentor(VerlInstrumentor):
     targets = (
         Target(_LOOP, "RewardLoopWorker.compute_score", observed(_own, start_reward, finish_reward), reads=("data",)),
         Target(_LOOP, "RewardLoopWorker._post_request", observed(_own, start_post)),
-        Target(_LOOP, "RewardLoopWorker.__init__", wrap_worker_init),
+        Target(_LOOP, "RewardLoopWorker.__init__", read_after(_own, "the reward router's address", learn_router)),
     )
 
     def _patch_more(self, *, by_program: bool) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Target, VerlInstrumentor, observed
+from verl_otel.instrumentors.base import Target, VerlInstrumentor, observed, read_after
+from verl_otel.instrumentors.reading import number, text
 from verl_otel.patching import Wrapper, patches
 from verl_otel.telemetry import content, tools
 from verl_otel.telemetry.tools import Tool, ToolCall
@@ -33,7 +34,7 @@ def read_tool_call(asked: Any, known: Any) -> Tool:
         fault = tools.INVALID
     return Tool(
         str(name) if fault != tools.UNKNOWN else None,
-        str(call_id) if call_id is not None else None,
+        text(call_id),
         str(arguments) if content.captured() else None,
         fault,
     )
@@ -50,12 +51,8 @@ def _is_json(text: Any) -> bool:
 def finish_tool_call(call: ToolCall, result: Any) -> None:
     """The loop has an answer for the model."""
     response, reward, *_ = result
-    text = getattr(response, "text", None)
-    call.answered(str(text) if text is not None and content.captured() else None, _number(reward))
-
-
-def _number(value: Any) -> float | None:
-    return float(value) if value is not None else None
+    said = getattr(response, "text", None) if content.captured() else None
+    call.answered(text(said), number(reward))
 
 
 def wrap_step(*, is_call: bool) -> Wrapper:
@@ -86,18 +83,10 @@ def wrap_step(*, is_call: bool) -> Wrapper:
     return wrapper
 
 
-def wrap_tool_init(original: Callable[..., None]) -> Callable[..., None]:
-    """Watch the class of each tool that is made, a user's own too."""
-
-    @functools.wraps(original)
-    def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        original(self, *args, **kwargs)
-        if _own.active:
-            with guard("watching a tool's class"):
-                for cls in type(self).__mro__:
-                    _watch(cls)
-
-    return init
+def watch_class(_: Any, tool: Any, *__: Any, **___: Any) -> None:
+    """A tool was made: watch its class, a user's own too."""
+    for cls in type(tool).__mro__:
+        _watch(cls)
 
 
 def _watch(cls: type) -> None:
@@ -118,6 +107,6 @@ class ToolsInstrumentor(VerlInstrumentor):
             observed(_own, start_tool_call, finish_tool_call),
             reads=("tool_call", "tools_kwargs", "agent_data"),
         ),
-        Target("verl.tools.base_tool", "BaseTool.__init__", wrap_tool_init),
+        Target("verl.tools.base_tool", "BaseTool.__init__", read_after(_own, "watching a tool's class", watch_class)),
         Target("verl.tools.function_tool", "FunctionTool.call", wrap_step(is_call=True), since="0.8.0"),
     )

@@ -1,7 +1,6 @@
 """The trainers' own methods: where initialisation, validation before training, warm-up and training begin and end."""
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, Final
 
 from verl_otel import runtime, semconv
 from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed
+from verl_otel.instrumentors.base import Observation, Target, VerlInstrumentor, observed, read_after
 from verl_otel.patching import Wrapper, patches
 from verl_otel.ray import ending
 from verl_otel.telemetry import attempts, run, steps
@@ -121,33 +120,15 @@ def start_warmup(*_: Any, **__: Any) -> Observation:
     return steps.Root(semconv.SPAN_WARMUP)
 
 
-def wrap_load(original: Callable[..., Any]) -> Callable[..., Any]:
+def tell_loaded(_: Any, trainer: Any, *__: Any, **___: Any) -> None:
     """After a checkpoint was loaded the trainer's step is that checkpoint's."""
-
-    @functools.wraps(original)
-    def load_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        if patches(_NAME).active:
-            with guard("reading the resumed step"):
-                if step := int(self.global_steps):
-                    run.resumed(step)
-        return result
-
-    return load_checkpoint
+    if step := int(trainer.global_steps):
+        run.resumed(step)
 
 
-def wrap_save(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Once a checkpoint is there, leave word of the run for the attempt that may resume from it."""
-
-    @functools.wraps(original)
-    def save_checkpoint(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(self, *args, **kwargs)
-        if patches(_NAME).active:
-            with guard("leaving word for a next attempt"):
-                leave_word(self.config.trainer.default_local_dir)
-        return result
-
-    return save_checkpoint
+def tell_saved(_: Any, trainer: Any, *__: Any, **___: Any) -> None:
+    """A checkpoint is there: leave word of the run for the attempt that may resume from it."""
+    leave_word(trainer.config.trainer.default_local_dir)
 
 
 def leave_word(folder: Any) -> None:
@@ -166,6 +147,8 @@ def _observed(start: Callable[..., Observation | None]) -> Wrapper:
     return observed(patches(_NAME), start)
 
 
+_load: Final = read_after(patches(_NAME), "reading the resumed step", tell_loaded)
+_save: Final = read_after(patches(_NAME), "leaving word for a next attempt", tell_saved)
 _V1: Final = "verl.trainer.ppo.v1"
 _SEPARATE: Final = "verl.experimental"
 
@@ -193,10 +176,10 @@ class TrainersInstrumentor(VerlInstrumentor):
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer.init_workers", _observed(start_init)),
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer.fit", _observed(start_fit)),
         Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._validate", _observed(start_validate)),
-        Target(f"{_V1}.trainer_base", "PPOTrainer._load_checkpoint", wrap_load, since="0.9.0"),
-        Target(f"{_V1}.trainer_base", "PPOTrainer._save_checkpoint", wrap_save, since="0.9.0"),
-        Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._load_checkpoint", wrap_load),
-        Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._save_checkpoint", wrap_save),
+        Target(f"{_V1}.trainer_base", "PPOTrainer._load_checkpoint", _load, since="0.9.0"),
+        Target(f"{_V1}.trainer_base", "PPOTrainer._save_checkpoint", _save, since="0.9.0"),
+        Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._load_checkpoint", _load),
+        Target("verl.trainer.ppo.ray_trainer", "RayPPOTrainer._save_checkpoint", _save),
         Target(f"{_SEPARATE}.separation.ray_trainer", "SeparateRayPPOTrainer.init_workers", _observed(start_init)),
         Target(
             f"{_SEPARATE}.separation.ray_trainer",

@@ -5,9 +5,8 @@ No published convention has a span for it, so its names are our own, and no back
 
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final
+from typing import Any
 
-from opentelemetry import context
 from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
 
@@ -17,8 +16,7 @@ from verl_otel.telemetry import replicas, scope
 from verl_otel.telemetry.instruments import measure
 from verl_otel.telemetry.model_calls import Answer
 from verl_otel.telemetry.recording import Recording
-
-_KEY: Final = context.create_key("verl-otel-engine-request")
+from verl_otel.telemetry.slot import Slot
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class EngineRequest:
                 semconv.WEIGHTS_VERSION: replicas.weights(),
             },
             scope=here,
-            parent=context.set_value(_KEY, self),
+            parent=_slot.holding(self),
             kind=SpanKind.SERVER,
             private=True,
         )
@@ -145,7 +143,6 @@ class EngineRequest:
         measure(metric, value, {**self._labels, **(more or {})}, self.recording.span)
 
 
-def current() -> EngineRequest | None:
-    """The request that the code at hand serves; else None."""
-    found = context.get_value(_KEY)
-    return found if isinstance(found, EngineRequest) else None
+_slot = Slot(EngineRequest)
+current = _slot.current
+"""The request that the code at hand serves; else None."""

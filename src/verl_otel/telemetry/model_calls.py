@@ -1,9 +1,8 @@
 """Model calls of an agent loop: the client's side, by OTel's gen_ai convention."""
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from opentelemetry import context
 from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.trace import SpanKind
 
@@ -13,8 +12,7 @@ from verl_otel.semconv import gen_ai
 from verl_otel.telemetry import content, replicas, scope, trajectories
 from verl_otel.telemetry.instruments import count, measure
 from verl_otel.telemetry.recording import Recording
-
-_KEY: Final = context.create_key("verl-otel-model-call")
+from verl_otel.telemetry.slot import Slot
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class ModelCall:
             {**self._labels, semconv.STEP: here.step, semconv.GEN_AI_INPUT_TOKENS: input_tokens},
             scope=here,
             kind=SpanKind.CLIENT,
-            parent=context.set_value(_KEY, self),
+            parent=_slot.holding(self),
             private=True,
         )
         if (trajectory := self._trajectory) is not None:
@@ -124,7 +122,6 @@ class ModelCall:
                 measure(metric, number, {**labels, **told}, span)
 
 
-def current() -> ModelCall | None:
-    """The model call that the code at hand belongs to; else None."""
-    found = context.get_value(_KEY)
-    return found if isinstance(found, ModelCall) else None
+_slot = Slot(ModelCall)
+current = _slot.current
+"""The model call that the code at hand belongs to; else None."""

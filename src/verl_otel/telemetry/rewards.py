@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from opentelemetry import context, trace
+from opentelemetry import trace
 from opentelemetry.semconv.attributes import error_attributes
 
 from verl_otel import semconv
@@ -13,8 +13,8 @@ from verl_otel.guard import guard
 from verl_otel.telemetry import scope
 from verl_otel.telemetry.instruments import count, measure
 from verl_otel.telemetry.recording import Recording
+from verl_otel.telemetry.slot import Slot
 
-_KEY: Final = context.create_key("verl-otel-reward-call")
 MOST_NAMES: Final = 64
 """Parts of rewards that a process tells apart in metrics."""
 SCORE: Final = "score"
@@ -63,7 +63,7 @@ class RewardCall:
                 semconv.STEP: here.step,
             },
             scope=here,
-            parent=context.set_value(_KEY, self),
+            parent=_slot.holding(self),
             duration=(semconv.REWARD_DURATION, self._labels),
             shown_open={semconv.REWARD_FUNCTION: sample.function},
             sampled=_is_shown(here),
@@ -115,10 +115,9 @@ def repeated(times: int) -> None:
             count(semconv.REWARD_REPEATS, times, {})
 
 
-def current() -> RewardCall | None:
-    """The reward call that the code at hand belongs to; else None."""
-    found = context.get_value(_KEY)
-    return found if isinstance(found, RewardCall) else None
+_slot = Slot(RewardCall)
+current = _slot.current
+"""The reward call that the code at hand belongs to; else None."""
 
 
 def numeric(fields: Mapping[Any, Any]) -> dict[str, float]:

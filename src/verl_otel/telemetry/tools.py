@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from opentelemetry import context
 from opentelemetry.semconv.attributes import error_attributes
 
 from verl_otel import semconv
@@ -11,14 +10,13 @@ from verl_otel.guard import guard
 from verl_otel.telemetry import content, scope, trajectories
 from verl_otel.telemetry.instruments import measure
 from verl_otel.telemetry.recording import Recording
+from verl_otel.telemetry.slot import Slot
 
 SUCCEEDED: Final = "succeeded"
 FAILED: Final = "failed"
 UNKNOWN: Final = "unknown_tool"
 INVALID: Final = "invalid_arguments"
 CANCELLED: Final = "cancelled"
-
-_KEY: Final = context.create_key("verl-otel-tool-call")
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class ToolCall:
                 semconv.STEP: here.step,
             },
             scope=here,
-            parent=context.set_value(_KEY, self),
+            parent=_slot.holding(self),
             private=True,
         )
         if (trajectory := self._trajectory) is not None:
@@ -101,7 +99,6 @@ class ToolCall:
             measure(semconv.EXECUTE_TOOL_DURATION, self.recording.seconds, labels, self.recording.span)
 
 
-def current() -> ToolCall | None:
-    """The tool call that the code at hand belongs to; else None."""
-    found = context.get_value(_KEY)
-    return found if isinstance(found, ToolCall) else None
+_slot = Slot(ToolCall)
+current = _slot.current
+"""The tool call that the code at hand belongs to; else None."""

@@ -11,18 +11,16 @@ from dataclasses import dataclass, field
 from time import time_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from opentelemetry import context
-
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import content, sampling, scope
 from verl_otel.telemetry.instruments import count, measure, produce
 from verl_otel.telemetry.recording import Recording
+from verl_otel.telemetry.slot import Slot
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
 
-_KEY: Final = context.create_key("verl-otel-trajectory")
 MOST_PARTS: Final = 32
 """Numeric fields beside a reward that a trajectory shows."""
 MOST_FAILED: Final = 100
@@ -131,7 +129,7 @@ class Trajectory:
             },
             scope=scope.Scope(self.step, None, self.validation, epoch=self._epoch),
             root=True,
-            parent=context.set_value(_KEY, self),
+            parent=_slot.holding(self),
             links=[self._link],
             sampled=sampled,
             private=True,
@@ -200,10 +198,9 @@ class Trajectory:
         return found
 
 
-def current() -> Trajectory | None:
-    """The trajectory that the code at hand belongs to, in its own process; else None."""
-    found = context.get_value(_KEY)
-    return found if isinstance(found, Trajectory) else None
+_slot = Slot(Trajectory)
+current = _slot.current
+"""The trajectory that the code at hand belongs to, in its own process; else None."""
 
 
 class Waiting:
