@@ -16,7 +16,7 @@ def reference() -> str:
     lines = [
         "# Reference",
         "",
-        "Made by `make reference` from `semconv.py`; a test holds it to that.",
+        "Made by `make reference` from `semconv/`; a test holds it to that.",
         "",
         "## Spans",
         "",
