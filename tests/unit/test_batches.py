@@ -1,11 +1,14 @@
 """What the trainer asks its rollouts for and gets, and what it can learn from it."""
 
+import time
+
 import pytest
 
 from helpers import with_settings
 from verl_otel import semconv
 from verl_otel.telemetry import batches, groups, scope, steps
 from verl_otel.telemetry.batches import Dispatch, Dispatching, Taken
+from verl_otel.telemetry.trajectories import Session, Trajectory
 
 
 def test_progress_is_told_while_the_trainer_waits(recorded, monkeypatch):
@@ -49,6 +52,15 @@ def test_validation_in_several_batches_names_them_all(recorded):
     testing = recorded.spans["verl.phase.testing"].attributes
     assert testing["verl.rollout.consumed"] == ("a_0_0", "b_0_0")
     assert testing["verl.rollout.consumed.count"] == 2
+
+
+def test_when_the_last_trajectory_ended_and_when_the_trainer_noticed(recorded):
+    Trajectory(Session("agent")).stop()
+    batches.taken([Taken("a", 0, 0)], 1, 1, validation=False)
+    points = recorded.metrics()
+    (end,), (batch,) = points[semconv.ROLLOUT_LAST_END.name], points[semconv.ROLLOUT_BATCH.name]
+    assert 0 <= batch.value - end.value < 1
+    assert abs(end.value - time.time()) < 10
 
 
 def test_progress_starts_again_with_each_batch(recorded, monkeypatch):

@@ -107,6 +107,15 @@ ROLLOUT_RUNNING: Final = MetricName(
 ROLLOUT_OLDEST: Final = MetricName(
     "verl.rollout.oldest.duration", "s", "How long the oldest running trajectory has run, and what it waits for."
 )
+ROLLOUT_LAST_END: Final = MetricName(
+    "verl.rollout.last_end.time", "s", "When the last trajectory ended here, in seconds since 1970."
+)
+ROLLOUT_BATCH: Final = MetricName(
+    "verl.rollout.batch.time",
+    "s",
+    "When the trainer got its last batch, in seconds since 1970; less the newest verl.rollout.last_end.time, it is what "
+    "the trainer's buffer took to notice.",
+)
 ROLLOUT_UNSAMPLED: Final = MetricName(
     "verl.rollout.unsampled", "{trajectory}", "Trajectories without a trace, by VERL_OTEL_ROLLOUT_RATIO and _CAP."
 )

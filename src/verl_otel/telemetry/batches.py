@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import context, trace
@@ -90,6 +90,7 @@ class _Progress:
 _lock = threading.Lock()
 _sizes: OrderedDict[str, int] = OrderedDict()
 _progress: dict[bool, _Progress] = {}
+_taken_at: dict[bool, int] = {}
 
 
 class Dispatching:
@@ -147,6 +148,7 @@ def taken(batch: Sequence[Taken], step: int, groups: int, *, validation: bool) -
     there: dict[str, set[int]] = {}
     for one in batch:
         there.setdefault(one.uid, set()).add(one.session)
+    _taken_at[validation] = time_ns()
     with _lock:
         sizes = {uid: _sizes.pop(uid, len(sessions)) for uid, sessions in there.items()}
         usual = max(sizes.values(), default=next(reversed(_sizes.values()), 1))
@@ -171,6 +173,9 @@ def produced(time: int) -> "Iterable[Metric]":
     """Groups by state, how fast they end, and how long that will take."""
     from verl_otel.delivery.points import gauge
 
+    if _taken_at:
+        moments = [({semconv.VALIDATION: one}, at / 1e9) for one, at in dict(_taken_at).items()]
+        yield gauge(semconv.ROLLOUT_BATCH, moments, time)
     with _lock:
         found = {validation: (dict(one.groups), one.rate()) for validation, one in _progress.items() if one.groups}
     if not found:
@@ -200,6 +205,7 @@ def reset() -> None:
     _lock = threading.Lock()
     _sizes.clear()
     _progress.clear()
+    _taken_at.clear()
 
 
 os.register_at_fork(after_in_child=reset)

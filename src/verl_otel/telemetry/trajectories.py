@@ -158,6 +158,7 @@ class Trajectory:
 
     def _finish(self, outcome: str) -> None:
         _running.pop(id(self), None)
+        _last_end[self.validation] = time_ns()
         with guard("ending a trajectory"):
             self.recording.set(self._outcome(outcome))
             labels = {**self._labels, semconv.ROLLOUT_OUTCOME: outcome}
@@ -225,6 +226,7 @@ def is_waiting_for(what: str) -> bool:
 
 
 _running: dict[int, Trajectory] = {}
+_last_end: dict[bool, int] = {}
 _failed_shown = 0
 
 
@@ -238,6 +240,9 @@ def progress(time: int) -> "Iterable[Metric]":
     points = [(_named(key), counts[key]) for key in _seen]
     if points:
         yield gauge(semconv.ROLLOUT_RUNNING, points, time)
+    if _last_end:
+        ends = [({semconv.VALIDATION: one}, at / 1e9) for one, at in dict(_last_end).items()]
+        yield gauge(semconv.ROLLOUT_LAST_END, ends, time)
     oldest: dict[bool, Trajectory] = {}
     for one in running:  # in the order of their start
         oldest.setdefault(one.validation, one)
@@ -258,6 +263,7 @@ def reset() -> None:
     """Forget everything, in a forked child and between tests."""
     global _failed_shown
     _running.clear()
+    _last_end.clear()
     _seen.clear()
     _failed_shown = 0
 
