@@ -113,8 +113,8 @@ ROLLOUT_LAST_END: Final = MetricName(
 ROLLOUT_BATCH: Final = MetricName(
     "verl.rollout.batch.time",
     "s",
-    "When the trainer got its last batch, in seconds since 1970; less the newest verl.rollout.last_end.time, it is what "
-    "the trainer's buffer took to notice.",
+    "When the trainer got its last batch, in seconds since 1970; what that is later than the newest "
+    "verl.rollout.last_end.time, the trainer's buffer took to notice.",
 )
 ROLLOUT_UNSAMPLED: Final = MetricName(
     "verl.rollout.unsampled", "{trajectory}", "Trajectories without a trace, by VERL_OTEL_ROLLOUT_RATIO and _CAP."
