@@ -42,6 +42,7 @@ QUIET = {
 }
 # The user's own of these would change the run, and none of them is needed.
 DROPPED = ("PYTHONPATH", "PYTHONHOME", "RAY_", "VLLM_", "VERL_", "OTEL_", "CUDA_", "MASTER_", "RANK", "WORLD_SIZE")
+PPO = "verl.trainer.main_ppo"
 SFT = "verl.trainer.sft_trainer"
 NO_PROXY = "127.0.0.1,localhost,::1"
 
@@ -53,7 +54,7 @@ class Run:
     steps: int = 3
     door: str = "auto"
     """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (a launcher of one's own), `off`."""
-    module: str = "verl.trainer.main_ppo"
+    module: str = PPO
     """What is run, as `python -m` would; `SFT` as torchrun would, on two ranks."""
     address: str | None = None
     """Of a Ray cluster that is up already; else the run starts one of its own."""
@@ -178,8 +179,18 @@ def arguments(run: Run, ray_folder: Path) -> list[str]:
         trainer.default_local_dir={run.logs}/checkpoints
         hydra.run.dir={run.logs}/hydra
     """
-    own = _sft() if run.module.startswith(SFT) else _ppo(run.logs) + ("" if run.address else _ray(ray_folder))
+    own = _sft() if run.module.startswith(SFT) else _ppo() + _dumps(run) + ("" if run.address else _ray(ray_folder))
     return [*common.split(), *own.split(), *run.overrides]
+
+
+def _dumps(run: Run) -> str:
+    """verl's own record of what was generated, which trainers apart from their rollouts can't write."""
+    if run.module != PPO:
+        return ""
+    return f"""
+        trainer.rollout_data_dir={run.logs}/rollouts
+        trainer.validation_data_dir={run.logs}/validation
+    """
 
 
 def _ray(folder: Path) -> str:
@@ -211,7 +222,7 @@ def _sft() -> str:
     """
 
 
-def _ppo(logs: Path) -> str:
+def _ppo() -> str:
     """The smallest GRPO that trains, rolls out, rewards and validates."""
     return f"""
         algorithm.adv_estimator=grpo
@@ -252,7 +263,5 @@ def _ppo(logs: Path) -> str:
         reward.custom_reward_function.path={HERE}/kit/reward.py
         reward.custom_reward_function.name=compute_score
         trainer.val_before_train=True
-        trainer.rollout_data_dir={logs}/rollouts
-        trainer.validation_data_dir={logs}/validation
         transfer_queue.backend.SimpleStorage.num_data_storage_units=1
     """
