@@ -62,6 +62,7 @@ def test_nothing_is_missing_and_nothing_was_lost(run):
 
 def test_steps_and_what_lies_outside_them_have_roots_of_their_own(run):
     roots = Counter(span.name.split(" ")[0] for span in run.capture.spans if not span.parent)
+    assert roots.pop(semconv.SPAN_REPLICA_BUSY) > 0
     # 4 validation prompts three times (before, at step 2, after the last), and 4 prompts of 4 samples a step.
     assert roots == {"verl.step": 3, "verl.init": 1, "verl.validate": 1, "invoke_agent": 3 * 4 + 3 * 4 * 4}
 
@@ -70,7 +71,9 @@ def test_a_step_is_one_trace_across_processes(run):
     (root,) = (one for one in run.capture.spans if one.name == "verl.step" and one.attributes["verl.step"] == 2)
     trace = [one for one in run.capture.spans if one.trace == root.trace]
     phases = {one.attributes["verl.phase"] for one in trace if one.name.startswith("verl.phase.")}
-    assert phases == {"step", "gen", "old_log_prob", "adv", "update_actor", "update_weights", "testing"}
+    assert phases == {"step", "gen", "old_log_prob", "adv", "update_actor", "update_weights", "testing"} | {
+        "dump_rollout_generations"
+    }
     workers = {one.attributes["verl.worker.method"]: one for one in trace if one.name.startswith("verl.worker.")}
     assert set(workers) == {"compute_log_prob", "update_actor", "update_weights"}
     by_id = {one.id: one for one in trace}

@@ -39,15 +39,12 @@ _SINCE: Final = {
 
 def read_replica(server: Any, engine: str) -> Replica:
     """Which replica a server is of; its role stands in its actor's name, but for prefill."""
-    rank, role, name = (
-        getattr(server, "replica_rank", None),
-        getattr(server, "_disaggregation_role", None),
-        _actor_name(),
-    )
+    name, role = _actor_name(), getattr(server, "_disaggregation_role", None)
     named = next((one for one in ("reward", "teacher", _DECODE) if f"_{one}_" in name), replicas.ROLLOUT)
     found = named if role in (None, "null") else str(role)
     member = name.rpartition("_")[2] if found == _DECODE else ""
-    return Replica(engine, found, integer(rank), int(member) if member.isdigit() else None)
+    rank = integer(getattr(server, "replica_rank", None))
+    return Replica(engine, found, rank, int(member) if member.isdigit() else None)
 
 
 def _actor_name() -> str:
@@ -234,13 +231,11 @@ def server_targets(
     server: str,
     *,
     since: str = "0.7.1",
-    generate: Wrapper | None = None,
     controls: tuple[str, ...] = CONTROLS,
 ) -> tuple[Target, ...]:
-    """The hook points of one engine's server class. `generate`: in place of the plain wrapper of its requests."""
-    observe = generate or observed(own, start_request(engine), finish_request)
+    """The hook points of one engine's server class."""
     return (
-        Target(module, f"{server}.generate", observe, PROMPT, since),
+        Target(module, f"{server}.generate", observed(own, start_request(engine), finish_request), PROMPT, since),
         Target(module, f"{server}.launch_server", observed(own, start_launch(engine)), since=since),
         Target(module, "run_uvicorn", wrap_run_uvicorn(own), ("app",), since),
         Target(module, f"{server}.set_global_steps", observed(own, start_versioning), ("global_steps",), since),

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from opentelemetry.semconv.attributes import error_attributes, server_attributes
+
 
 @dataclass(frozen=True)
 class Attribute:
@@ -176,6 +178,11 @@ GEN_AI_INPUT_MESSAGES: Final = _attribute("gen_ai.input.messages", str, "The pro
 GEN_AI_OUTPUT_MESSAGES: Final = _attribute("gen_ai.output.messages", str, "The answer as JSON; content.")
 GEN_AI_SCORE: Final = _attribute("gen_ai.evaluation.score.value", float, "What a reward call gave.")
 GEN_AI_SCORE_NAME: Final = _attribute("gen_ai.evaluation.name", str, "Function, reward model or manager that rewards.")
+
+# Of other stable conventions of OTel's.
+SERVER_ADDRESS: Final = _attribute(server_attributes.SERVER_ADDRESS, str, "Host of the replica that was asked.")
+SERVER_PORT: Final = _attribute(server_attributes.SERVER_PORT, int, "Its port.")
+ERROR_TYPE: Final = _attribute(error_attributes.ERROR_TYPE, str, "Type of the exception that it ended in.")
 
 # OTel's code convention, stable since 1.33; the oldest constants' package lacks these names.
 CODE_FILE: Final = _attribute("code.file.path", str, "File that logged a message.")

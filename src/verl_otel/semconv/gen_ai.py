@@ -8,7 +8,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from verl_otel.semconv.metrics import REQUEST_TIMES, TOKEN_COUNTS, MetricName
+from verl_otel.semconv.metrics import METRICS, REQUEST_TIMES, TOKEN_COUNTS, MetricName
 
 OPT_IN: Final = "OTEL_SEMCONV_STABILITY_OPT_IN"
 LATEST: Final = "gen_ai_latest_experimental"
@@ -38,6 +38,11 @@ COMING: Final = ModelCallMetrics(
     ),
     MetricName("gen_ai.client.inference.operation.input_tokens", "{token}", "Tokens of a prompt.", TOKEN_COUNTS),
     MetricName("gen_ai.client.inference.operation.output_tokens", "{token}", "Tokens of an answer.", TOKEN_COUNTS),
+)
+
+
+METRICS.update(
+    {one.name: one for set_ in (PUBLISHED, COMING) for one in (set_.duration, set_.input_tokens, set_.output_tokens)}
 )
 
 

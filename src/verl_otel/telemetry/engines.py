@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from opentelemetry.semconv.attributes import error_attributes
 from opentelemetry.trace import SpanKind
 
 from verl_otel import semconv
@@ -124,7 +123,7 @@ class EngineRequest:
     def _finish(self, error: str | None) -> None:
         with guard("ending an engine's request"):
             replicas.left(self._state, self._answer.output_tokens or 0)
-            more = {} if error is None else {error_attributes.ERROR_TYPE: error}
+            more = {} if error is None else {semconv.ERROR_TYPE: error}
             self._measure(semconv.SERVER_DURATION, self.recording.seconds, more)
             self._tell_token_times()
             self.recording.set(self._told)

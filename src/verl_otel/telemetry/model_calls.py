@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from opentelemetry.semconv.attributes import error_attributes, server_attributes
 from opentelemetry.trace import SpanKind
 
 from verl_otel import semconv
@@ -68,8 +67,8 @@ class ModelCall:
         if trajectory is not None:
             trajectory.replica = address
         self._told |= {
-            server_attributes.SERVER_ADDRESS: host.strip("[]") or None,
-            server_attributes.SERVER_PORT: int(port) if port.isdigit() else None,
+            semconv.SERVER_ADDRESS: host.strip("[]") or None,
+            semconv.SERVER_PORT: int(port) if port.isdigit() else None,
             semconv.BALANCER_WAIT: seconds,
             semconv.BALANCER_STICKY: None if before is None else before == address,
         }
@@ -104,7 +103,7 @@ class ModelCall:
 
     def fail(self, error: BaseException) -> None:
         """The call raised."""
-        self._measure({error_attributes.ERROR_TYPE: type(error).__name__})
+        self._measure({semconv.ERROR_TYPE: type(error).__name__})
         self.recording.fail(error)
 
     def _measure(self, more: dict[str, Any]) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from opentelemetry import trace
-from opentelemetry.semconv.attributes import error_attributes
 
 from verl_otel import semconv
 from verl_otel.guard import guard
@@ -99,8 +98,8 @@ class RewardCall:
         """It raised: verl goes on without this trajectory, or ends, depending on the trainer."""
         self._count_requests()
         kind = type(error).__name__
-        self._labels[error_attributes.ERROR_TYPE] = kind  # of its duration
-        self.recording.set({error_attributes.ERROR_TYPE: kind})
+        self._labels[semconv.ERROR_TYPE] = kind  # of its duration
+        self.recording.set({semconv.ERROR_TYPE: kind})
         self.recording.fail(error)
 
     def _count_requests(self) -> None:

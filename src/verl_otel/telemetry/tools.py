@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from opentelemetry.semconv.attributes import error_attributes
-
 from verl_otel import semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import content, scope, trajectories
@@ -95,7 +93,7 @@ class ToolCall:
             if self._tool.name is not None:
                 labels[semconv.GEN_AI_TOOL_NAME] = self._tool.name
             if error is not None:
-                labels[error_attributes.ERROR_TYPE] = error
+                labels[semconv.ERROR_TYPE] = error
             measure(semconv.EXECUTE_TOOL_DURATION, self.recording.seconds, labels, self.recording.span)
 
 
