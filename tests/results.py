@@ -13,7 +13,8 @@ from pathlib import Path
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "test-results.md"
 HEAD = """# Test results
 
-Written by `make test-all`. Figures are what the tests recorded; tests without any are counted only.
+Written by `make test-all`. Figures are what the tests recorded; tests without any are counted only. Of a test that was
+run again, it is the last run.
 
 {tests} tests, {failed} failed, {skipped} skipped,
 in {minutes:.0f} minutes on {cores} cores, Python {python}; {versions}.
