@@ -133,14 +133,14 @@ def observed(
     """
 
     def begin(args: Any, kwargs: Any) -> Observation | None:
-        with guard(f"{own.name} {start.__name__}"):
+        with guard(beginning):
             return start(*args, **kwargs) if own.active else None
         return None
 
     def finish(observation: Observation | None, result: Any) -> None:
         if observation is not None:
             if read is not None:
-                with guard(f"{own.name} {read.__name__}"):
+                with guard(reading):
                     read(observation, result)
             with guard(ending):
                 observation.stop()
@@ -150,7 +150,9 @@ def observed(
             with guard(ending):
                 observation.fail(error)
 
-    ending = f"{own.name} ending {start.__name__}"
+    # Named once, not at each call.
+    beginning, ending = f"{own.name} {start.__name__}", f"{own.name} ending {start.__name__}"
+    reading = f"{own.name} {read.__name__}" if read is not None else ""
 
     def wrapper(original: Callable[..., Any]) -> Callable[..., Any]:
         if iscoroutinefunction(original):

@@ -25,7 +25,6 @@ class _Answering:
         found = engines.current()
         self._own = EngineRequest.aside() if found is None else None
         self._request = found or self._own
-        self._last: dict[str, Any] = {}
         if self._request is not None:
             self._request.submitted()
             settings = getattr(manager, "server_args", None)
@@ -37,25 +36,24 @@ class _Answering:
 
     def began(self, answer: Any) -> None:
         """verl takes the first part, which is all of it, and leaves the rest: what is known is told now."""
-        self._last = read_meta_info(answer)
+        meta = read_meta_info(answer)
         if self._request is not None:
-            self._request.timed(read_timing(self._last))
-            if (cached := self._last.get("cached_tokens")) is not None:
+            self._request.timed(read_timing(meta))
+            if (cached := meta.get("cached_tokens")) is not None:
                 self._request.cached(int(cached))
 
     def stop(self, last: Any) -> None:
         """All of it is there."""
         if self._own is not None:
-            self._last = read_meta_info(last)
-            self._own.answered(read_meta(self._last))
+            self._own.answered(read_meta(read_meta_info(last)))
             self._own.stop()
 
     def fail(self, error: BaseException, last: Any) -> None:
         """It ended before, or its caller dropped it after the last part."""
         if self._own is not None:
-            self._last = read_meta_info(last)
-            self._own.answered(read_meta(self._last))
-            if self._last.get("finish_reason"):
+            meta = read_meta_info(last)
+            self._own.answered(read_meta(meta))
+            if meta.get("finish_reason"):
                 self._own.stop()
             else:
                 self._own.fail(error)
