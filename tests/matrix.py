@@ -24,6 +24,8 @@ ROWS = (
     ("python3.12", "OpenTelemetry 1.38", release("1.38.0", "0.59b0")),
     ("python3.13", "current OpenTelemetry", ["opentelemetry-exporter-otlp"]),
 )
+ALWAYS = ("pytest==9.2.0", "numpy", "packaging", "setuptools<81", "prometheus-client", "nvidia-ml-py")
+ALWAYS += ("httpx<0.28", "httpx2")  # what an older and a current Starlette are tested with
 TESTS = (
     "tests/unit",
     "tests/contract/test_otel_internals.py",
@@ -62,15 +64,13 @@ def prepare(path: str, requirements: list[str], name: str | None = None, before:
     folder = ROOT / ".work" / "matrix" / (name or Path(path).name)
     python = folder / "bin" / "python"
     pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    wanted = repr([*before, *requirements])
+    wanted = repr([*before, *ALWAYS, *requirements])
     if not (done := folder / "done").exists() or done.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([path, "-m", "venv", str(folder)], check=True)
         if before:
             subprocess.run([*pip, *before], check=True)
-        subprocess.run(
-            [*pip, "pytest==9.2.0", "numpy", "packaging", "setuptools<81", *requirements, "-e", str(ROOT)], check=True
-        )
+        subprocess.run([*pip, *ALWAYS, *requirements, "-e", f"{ROOT}[local]"], check=True)
         done.write_text(wanted)
     return python
 

@@ -2,7 +2,7 @@
 
 usage: demo.py [--steps N] [--keep FOLDER]
 
-OTEL_EXPORTER_OTLP_ENDPOINT sends the telemetry there instead of to a receiver here
+OTEL_EXPORTER_OTLP_ENDPOINT sends the telemetry there instead of to a backend here
 Exit codes: 0 complete, 1 the run failed, 3 the run was fine but telemetry is missing, 130 stopped.
 """
 
@@ -14,13 +14,17 @@ import tempfile
 import time
 from pathlib import Path
 
+from captured import Capture, captured
 from observed import problems, read_log
 from rich.console import Console
 from run import Run, Running
 from summary import show_capture, show_steps
 
-from verl_otel.local.capture import Capture
-from verl_otel.local.receiver import Receiver
+from verl_otel import local
+from verl_otel.local import backend, report
+from verl_otel.local.errors import LocalError
+from verl_otel.local.store.folder import Folder
+from verl_otel.local.store.runs import Runs
 
 MILESTONES = (
     ("Started a local Ray instance", "Ray is up"),
@@ -34,15 +38,14 @@ MILESTONES = (
 def main() -> int:
     parser = argparse.ArgumentParser(description="Observe a real verl run on this machine's CPU.")
     parser.add_argument("--steps", type=int, default=3, help="training steps (default 3)")
-    parser.add_argument("--keep", type=Path, help="folder for output, verl's log and capture (default: a new one)")
+    parser.add_argument("--keep", type=Path, help="folder for output, verl's log, data and report (default: a new one)")
     arguments = parser.parse_args()
     steps = arguments.steps
     sys.stdout.reconfigure(line_buffering=True)
     console = Console()
     folder = (arguments.keep or Path(tempfile.mkdtemp(prefix="verl-otel-demo-"))).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    for old in ("capture.otlp", "metrics.jsonl"):
-        (folder / old).unlink(missing_ok=True)
+    (folder / "metrics.jsonl").unlink(missing_ok=True)
     console.print(f"Training {steps} GRPO steps with verl, Ray and vLLM on CPU, observed: 2 to 3 minutes, up to 7 GiB.")
     # Only where to send is taken from the user; what else is set for other programs is not for this one.
     theirs = {key: value for key, value in os.environ.items() if key.startswith("OTEL_EXPORTER_OTLP_")}
@@ -56,16 +59,38 @@ def main() -> int:
             if "verl-otel: " in line:
                 console.print(line, markup=False)
         return 0
-    capture = folder / "capture.otlp"
-    with Receiver(capture) as receiver:
-        endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+    place = Folder(folder / "local")
+    try:
+        served = backend.start(place)
+    except LocalError as error:
+        console.print(f"[red]The backend doesn't start:[/red] {error}", highlight=False)
+        return 1
+    try:
+        console.print(f"Watch it while it runs: {backend.link(place, served)}", highlight=False)
+        endpoint = {"OTEL_EXPORTER_OTLP_ENDPOINT": served.url, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
         run = Run(steps=steps, environment=endpoint, logs=folder)
         if code := follow(console, run):
             return code
-    return report(console, run, Capture.read(capture))
+    finally:
+        backend.stop(place)
+    return conclude(console, run, place)
 
 
-def report(console: Console, run: Run, capture: Capture) -> int:
+def conclude(console: Console, run: Run, place: Folder) -> int:
+    """Show what arrived, leave a report, say how the page is opened again."""
+    newest = Runs(place).list()[0]["id"]
+    with local.open(newest, place.path) as database:
+        code = tell(console, run, captured(database))
+    file = run.logs / "report.html"
+    with console.status("writing the report"), backend.asked(place) as client:
+        report.write(client, newest, file, say=lambda text: console.print(text, markup=False))
+    console.print(f"A report for a browser, or a colleague: {file}", highlight=False, soft_wrap=True)
+    program = Path(sys.executable).with_name("verl-otel")
+    console.print(f"The page again: {program} up --folder {place.path}", highlight=False, soft_wrap=True)
+    return code
+
+
+def tell(console: Console, run: Run, capture: Capture) -> int:
     """Show what arrived, and whether it is all."""
     log = read_log(run.metrics)
     show_steps(console, log)
@@ -73,7 +98,7 @@ def report(console: Console, run: Run, capture: Capture) -> int:
     missing = problems(capture, log)
     for one in missing[:20]:
         console.print(f"[red]missing:[/red] {one}")
-    console.print(f"\nOutput, verl's log and the capture are in {run.logs}")
+    console.print(f"\nOutput, verl's log and all the data are in {run.logs}", highlight=False, soft_wrap=True)
     if not missing:
         console.print("[green]Complete:[/green] every scalar of every step, one trace per step, nothing lost.")
     return 3 if missing else 0

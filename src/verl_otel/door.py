@@ -7,6 +7,7 @@ from verl_otel import neutrality, runtime
 from verl_otel.instrumentors.agent_loops import AgentLoopsInstrumentor
 from verl_otel.instrumentors.base import VerlInstrumentor
 from verl_otel.instrumentors.buffers import BuffersInstrumentor
+from verl_otel.instrumentors.hardware import HardwareInstrumentor
 from verl_otel.instrumentors.hydra import HydraInstrumentor
 from verl_otel.instrumentors.logs import LogsInstrumentor
 from verl_otel.instrumentors.mismatch import MismatchInstrumentor
@@ -51,6 +52,7 @@ INSTRUMENTORS: Final[tuple[type[VerlInstrumentor], ...]] = (
     WeightsInstrumentor,
     TransferQueueInstrumentor,
     UserSpansInstrumentor,
+    HardwareInstrumentor,
 )
 
 

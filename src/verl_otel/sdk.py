@@ -7,6 +7,7 @@ an engine or the application sets its own, now or later, both work side by side 
 import os
 import sys
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from opentelemetry.sdk._logs import LoggerProvider
@@ -54,13 +55,14 @@ class Runtime:
             self._tracers.add_span_processor(self.pipeline.span_processor)
         readers = [self.pipeline.reader] if self.pipeline.reader is not None else []
         self._others: dict[tuple[str | None, ...], Tracer] = {}
-        self._meters = MeterProvider(metric_readers=readers, resource=self.resource, shutdown_on_exit=False)
+        self.meters = MeterProvider(metric_readers=readers, resource=self.resource, shutdown_on_exit=False)
         self._loggers = LoggerProvider(resource=self.resource, shutdown_on_exit=False)
         if self.pipeline.log_processor is not None:
             self._loggers.add_log_record_processor(self.pipeline.log_processor)
         scope = (semconv.SCOPE, __version__)
         self.tracer = self._tracers.get_tracer(*scope, schema_url=semconv.SCHEMA_URL)
-        self.meter = self._meters.get_meter(*scope, schema_url=semconv.SCHEMA_URL)
+        self.meter = self.meters.get_meter(*scope, schema_url=semconv.SCHEMA_URL)
+        self._on_stop: list[Callable[[], None]] = []
         self.event_logger: Any = self._loggers.get_logger(*scope, schema_url=semconv.SCHEMA_URL)
 
     def tracer_for(self, name: str, version: str | None, schema_url: str | None) -> Tracer:
@@ -72,6 +74,10 @@ class Runtime:
         if key not in self._others:
             self._others[key] = self._tracers.get_tracer(name, version, schema_url=schema_url)
         return self._others[key]
+
+    def on_stop(self, close: Callable[[], None]) -> None:
+        """Have `close` called when delivery has ended."""
+        self._on_stop.append(close)
 
     def start(self) -> None:
         """Start delivery."""
@@ -87,6 +93,9 @@ class Runtime:
             with guard("flush"):
                 self.flush()
         lost = self.pipeline.stop()
+        for close in self._on_stop:
+            with guard("ending"):
+                close()
         # Of a backend that doesn't answer one line has spoken already.
         if lost and self._diagnosis is not None and not self._diagnosis.down:
             say(

@@ -74,6 +74,15 @@ def _path(text: str) -> str:
     return text.strip()
 
 
+def _urls(text: str) -> tuple[str, ...]:
+    found = tuple(one.strip() for one in text.split(",") if one.strip())
+    if not all(one == "ray" or one.startswith(("http://", "https://")) for one in found):
+        raise ValueError("write ray, or URLs that begin with http:// or https://, with commas between them")
+    if any("@" in one for one in found):
+        raise ValueError("a URL with a user or password would be shown by Ray; let the page be served without")
+    return found
+
+
 def _role(text: str) -> str:
     if text not in ("driver", "worker"):
         raise ValueError("use driver or worker")
@@ -120,6 +129,24 @@ class Settings:
     rollout_cap: int = _setting(
         _whole, 0, "Most trajectories of a step that are traced, those with the smallest hashes; 0 for no cap."
     )
+    token_mismatch: bool = _setting(
+        _flag,
+        False,
+        "Also the difference of each token's log-probability between engine and trainer, of every traced trajectory "
+        "(needs rollout.calculate_log_probs).",
+    )
+    log_figures: bool = _setting(
+        _flag,
+        False,
+        "Also give verl's own loggers what is computed of each step (verl_otel/...): throughput, GPU energy and idle "
+        "share, stragglers, engine peaks.",
+    )
+    scrape: tuple[str, ...] = _setting(
+        _urls,
+        (),
+        "Pages in Prometheus' text format that each node serves, as http://127.0.0.1:9100/metrics,...; `ray` is Ray's "
+        "own metrics agent. Read once per node.",
+    )
     span_hook: str | None = _setting(
         _path, None, "module:function that is called with each span of ours when it starts, and its name."
     )
@@ -150,6 +177,10 @@ class Settings:
         return cls(**values)
 
 
+OURS: Final = frozenset(PREFIX + one.name.upper() for one in fields(Settings))
+"""Names of all variables of ours; no value of theirs is a secret."""
+
+
 def export(options: Mapping[str, Any]) -> None:
     """Set variables from options by field name, for this process and its workers; None leaves one as it is.
 
@@ -158,12 +189,18 @@ def export(options: Mapping[str, Any]) -> None:
     parsers = {one.name: one.metadata["parse"] for one in fields(Settings)}
     for name, value in options.items():
         if value is not None:
-            text = str(value).lower() if isinstance(value, bool) else str(value)
+            text = _text_of(value)
             try:
                 parsers[name](text)
             except ValueError as error:
                 raise ValueError(f"{name}={value!r}: {error}") from None
             os.environ[PREFIX + name.upper()] = text
+
+
+def _text_of(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def peek(name: str) -> Any:

@@ -15,6 +15,7 @@ TOOLS = (
     f"{ROLLOUT}.multi_turn.max_assistant_turns=3",
     "data.max_response_length=128",
     f"{ROLLOUT}.max_model_len=256",
+    f"{ROLLOUT}.calculate_log_probs=True",
 )
 PROMPT = "What is"
 """How every prompt of the kit begins."""

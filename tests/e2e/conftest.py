@@ -1,20 +1,26 @@
 """The observed runs that the end-to-end tests look at; each is made once and serves many assertions."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from captured import Capture
 from observed import read_log
 from run import Run, Running
 
-from verl_otel.local.capture import Capture
-from verl_otel.local.receiver import Receiver
+from e2e.backends import arrived, serving
+from e2e.browser import launched
+from e2e.pages import Pages
+from e2e.stack import Tap
+from stand_ins import compiled_nvml
 
+GPUS = "gpus 2\nutilization 0 25\nutilization 1 75\npower 0 100000\npower 1 300000\n"
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -22,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 class Observed:
     """A finished run: its output, verl's own log, what arrived, and how long it took to end after its last log line.
 
-    `folder`: where the run wrote; `generations` what verl's own dumps say.
+    `folder`: where the run wrote; `generations` what verl's own dumps say. `pages`, `queue`: their own, if read.
     """
 
     code: int
@@ -31,6 +37,8 @@ class Observed:
     capture: Capture
     ending: float
     folder: Path
+    pages: list = field(default_factory=list)
+    queue: list = field(default_factory=list)
 
     def generations(self, of):
         """verl's dumps, `rollouts` or `validation`: (step, `uid_session_output`) to what it says of the trajectory."""
@@ -49,22 +57,27 @@ def observe(
     overrides=(),
     receive=True,
     module="verl.trainer.main_ppo",
-    meanwhile=lambda running, receiver: None,
+    meanwhile=lambda running, backend: None,
     complete=True,
     address=None,
+    recorded=False,
 ):
     """Run verl for real and read what came of it; `address`: of a Ray cluster that is up, else the run starts its own.
 
-    `meanwhile` is called while it runs, to disturb it. `complete`: verl must have logged something.
+    `meanwhile` is called while it runs, to disturb it. `complete`: verl must have logged something. `recorded`: each
+    request is kept as it came, too, in capture.otlp. `receive`: without, it sends nowhere unless told.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    capture = folder / "capture.otlp"
-    with Receiver(capture) as receiver:
-        sent = {"OTEL_EXPORTER_OTLP_ENDPOINT": receiver.endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
+    with contextlib.ExitStack() as stack:
+        backend = stack.enter_context(serving(folder)) if receive else None
+        endpoint = backend.url if backend else None
+        if recorded:
+            endpoint = stack.enter_context(Tap(folder / "capture.otlp", endpoint)).endpoint
+        sent = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}
         environment = {**(sent if receive else {}), **dict(environment)}
         run = Run(steps, door, module, address, environment, tuple(overrides), folder)
         with Running(run) as running:
-            meanwhile(running, receiver)
+            meanwhile(running, backend)
             code = running.process.wait(600)
             ended = time.time()
             # Ray's workers outlive a driver by seconds, without us too.
@@ -75,7 +88,7 @@ def observe(
         output = run.output.read_text(errors="replace")
         assert run.metrics.exists() or not complete, output[-3000:]
         log, last = (read_log(run.metrics), run.metrics.stat().st_mtime) if run.metrics.exists() else ([], ended)
-    return Observed(code, output, log, Capture.read(capture), ended - last, folder)
+    return Observed(code, output, log, arrived(folder) if receive else Capture(), ended - last, folder)
 
 
 def alive(pid):
@@ -118,10 +131,17 @@ def demo(tmp_path_factory):
         timeout=900,
     )
     print(result.stdout, result.stderr)
-    log, capture = read_log(folder / "metrics.jsonl"), Capture.read(folder / "capture.otlp")
+    log, capture = read_log(folder / "metrics.jsonl"), arrived(folder)
     output = (folder / "output.txt").read_text(errors="replace")
     observed = Observed(result.returncode, output, log, capture, 0.0, folder)
     return result.returncode, result.stdout, observed
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """The browser, no longer than a module needs it: while it is there, nothing else can run an event loop."""
+    with launched() as browser:
+        yield browser
 
 
 @pytest.fixture(scope="session")
@@ -132,8 +152,22 @@ def by_plugin(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def by_program(tmp_path_factory):
-    """One step, by `instrument()` in a launcher."""
-    return observe(tmp_path_factory.mktemp("program"), "program", 1)
+    """One step, by `instrument()` in a launcher, with the engine's own page read beside, and GPUs of a stand-in.
+
+    Its figures are given to verl's loggers, too.
+    """
+    folder = tmp_path_factory.mktemp("program")
+    (folder / "gpus").write_text(GPUS)
+    environment = {
+        "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+        "VERL_OTEL_LOG_FIGURES": "true",
+        "FAKE_NVML": str(folder / "gpus"),
+        "LD_LIBRARY_PATH": str(compiled_nvml(folder)),
+    }
+    pages = Pages()
+    run = observe(folder, "program", 1, environment, meanwhile=pages.follow, recorded=True)
+    run.pages = pages.read
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -26,12 +26,12 @@ def traced(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
 
 
 ERROR_MARK = "MARK-OF-A-REWARD"
-SLEEPS = 60.0
+SLEEPS = 120.0
 _calls = itertools.count(1)
 
 
 def troubled(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    """It raises for some answers, and once it takes a minute."""
+    """It raises for some answers, and once it takes two minutes."""
     if next(_calls) == 20:
         time.sleep(SLEEPS)
     if sum(map(ord, solution_str)) % 5 == 0:

@@ -3,8 +3,9 @@
 from collections import defaultdict
 from dataclasses import dataclass
 
+from captured import Capture, CapturedSpan
+
 from verl_otel import semconv
-from verl_otel.local.capture import Capture, CapturedSpan
 
 
 @dataclass

@@ -25,7 +25,7 @@ def attempts(tmp_path_factory):
         f"trainer.default_local_dir={folder}/checkpoints",
     )
 
-    def killed(running, receiver):
+    def killed(running, backend):
         wait_for(lambda: logged(running, 12), "step 12", 600)
         for pid in running.processes():
             os.kill(pid, signal.SIGKILL)

@@ -97,12 +97,23 @@ def test_their_mean_is_what_verl_logged(run):
             assert sum(rewards) / len(rewards) == pytest.approx(data["critic/score/mean"], rel=1e-5)
 
 
+def test_a_step_tells_the_parts_of_its_rewards(run):
+    rewards = [one for one in trajectories(run.capture, validation=False) if one[semconv.STEP] == STEPS]
+    for part in ("score", "acc", "digit_share"):
+        values = [one[semconv.REWARD_PART + part] for one in rewards]
+        for statistic, expected in (("mean", sum(values) / len(values)), ("min", min(values)), ("max", max(values))):
+            named = {"verl_reward_name": part, "verl_statistic": statistic}
+            assert total(run.capture, semconv.REWARD_STEP, **named) == pytest.approx(expected, rel=1e-6)
+
+
 def test_a_steps_gen_names_what_it_consumed(run):
     for step in spans_named(run, semconv.SPAN_STEP):
         (gen,) = (one for one in run.capture.spans if one.trace == step.trace and one.name == "verl.phase.gen")
         mine = {one.key for one in trajectories(run.capture, validation=False) if one.root.links[0][1] == step.id}
         assert set(gen.attributes[semconv.ROLLOUT_CONSUMED]) == mine
         assert gen.attributes[semconv.ROLLOUT_CONSUMED_COUNT] == PROMPTS * SAMPLES
+        made = {one.root.id for one in trajectories(run.capture, validation=False) if one.root.links[0][1] == step.id}
+        assert {span for _, span in gen.links} == made
     assert total(run.capture, semconv.ROLLOUT_MISSING) == total(run.capture, semconv.ROLLOUT_SHORT) == 0
 
 

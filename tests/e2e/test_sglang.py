@@ -6,6 +6,7 @@ from run import KIT
 
 from e2e.agents import SGLANG, SGLANG_ENVIRONMENT
 from e2e.conftest import observe
+from e2e.pages import Pages, check
 from e2e.rollouts import counted, total, trajectories
 from verl_otel import semconv
 
@@ -16,10 +17,14 @@ TRAINED, VALIDATED = 2 * 4 * 4, 2 * 4
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Two steps."""
+    """Two steps, with SGLang's metrics on."""
     if not (KIT / "sglang").exists():
         pytest.skip("SGLang is not installed: examples/cpu/install.py --tests --sglang")
-    return observe(tmp_path_factory.mktemp("sglang"), "auto", 2, SGLANG_ENVIRONMENT, SGLANG)
+    asked = {**SGLANG_ENVIRONMENT, "OTEL_METRIC_EXPORT_INTERVAL": "1000"}
+    pages, metrics = Pages(), "+actor_rollout_ref.rollout.engine_kwargs.sglang.enable_metrics=True"
+    run = observe(tmp_path_factory.mktemp("sglang"), "auto", 2, asked, (*SGLANG, metrics), meanwhile=pages.follow)
+    run.pages = pages.read
+    return run
 
 
 def test_it_is_complete(run):
@@ -53,3 +58,8 @@ def test_its_replica_and_weights_are_told(run):
     assert total(run.capture, semconv.REPLICA_WEIGHTS) == 2
     assert total(run.capture, semconv.WEIGHTS_TRANSFERRED) > 100_000
     assert counted(run.capture, semconv.SERVER_DURATION.name)[0] == TRAINED + VALIDATED
+
+
+def test_its_metrics_are_those_of_its_page(run, record_property):
+    record_property("readings between pages", check(run))
+    assert any(name.startswith("sglang:") for name in {one.metric for one in run.capture.points})

@@ -1,12 +1,15 @@
 """A tool agent, for real: several turns with tools in processes of their own, some of which fail, and no word of it."""
 
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from observed import problems
 
-from e2e.agents import MARKS, PROMPT, TOOLS
+from e2e.agents import MARKS, PROMPT, ROLLOUT, TOOLS
+from e2e.backends import text_of
 from e2e.conftest import observe
+from e2e.pages import QUEUE, Pages, check, check_queue
 from e2e.rollouts import counted, trajectories
 from e2e.tools_marks import ERROR_MARK, OUTPUT_MARK, UNKNOWN_MARK
 from verl_otel import semconv
@@ -20,8 +23,23 @@ TRAINED, VALIDATED = 2 * 4 * 4, 2 * 4
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Two steps, with log messages exported too, and no content asked for."""
-    return observe(tmp_path_factory.mktemp("tools"), "auto", 2, {"VERL_OTEL_LOGS": "true"}, TOOLS)
+    """Two steps, with log messages and log-probabilities exported too, no content, and vLLM's log stats off."""
+    asked = {
+        "VERL_OTEL_LOGS": "true",
+        "VERL_OTEL_TOKEN_MISMATCH": "true",
+        "OTEL_METRIC_EXPORT_INTERVAL": "1000",
+        "TQ_LOGGING_LEVEL": "INFO",
+    }
+    overrides = (*TOOLS, f"{ROLLOUT}.disable_log_stats=True", "transfer_queue.metrics.enabled=True")
+    pages, queue = Pages(), Pages(QUEUE)
+
+    def meanwhile(running, backend):
+        with ThreadPoolExecutor(2) as both:
+            list(both.map(lambda one: one.follow(running, backend), (pages, queue)))
+
+    run = observe(tmp_path_factory.mktemp("tools"), "auto", 2, asked, overrides, meanwhile=meanwhile)
+    run.pages, run.queue = pages.read, queue.read
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -76,17 +94,46 @@ def test_tools_say_how_they_ended(run):
     assert counted(run.capture, semconv.EXECUTE_TOOL_DURATION.name, verl_tool_outcome=tools.FAILED)[0] == failed
 
 
+def test_how_far_engine_and_trainer_are_apart_is_told_for_each(run):
+    told = {one.span: one for one in run.capture.events if one.name == semconv.EVENT_MISMATCH}
+    logged = dict(run.log)
+    for step in (1, 2):
+        mine = [one for one in trajectories(run.capture, validation=False) if one[semconv.STEP] == step]
+        events = {one.key: told[one.root.id].attributes for one in mine}
+        assert len(events) == len(mine) == TRAINED // 2
+        for one in mine:
+            (server,) = {(span.attributes["server.address"], span.attributes["server.port"]) for span in one.of("chat")}
+            event = events[one.key]
+            assert (event["server.address"], event["server.port"]) == server
+            assert event[semconv.WEIGHTS_AGE] == 0
+            # A response that ends in a tool's output, cut, has no token of the model's behind it.
+            tokens = event[semconv.MISMATCH_TOKENS]
+            assert 0 < len(tokens) <= one[semconv.ROLLOUT_RESPONSE_TOKENS]
+            assert sum(value != 0 for value in tokens) <= one[semconv.ROLLOUT_GENERATED_TOKENS]
+        weighted = sum(events[one.key][semconv.MISMATCH_MEAN] * one[semconv.ROLLOUT_GENERATED_TOKENS] for one in mine)
+        mean = weighted / sum(one[semconv.ROLLOUT_GENERATED_TOKENS] for one in mine)
+        assert mean == pytest.approx(logged[step]["training/rollout_probs_diff_mean"], rel=1e-3)
+
+
+def test_vllms_metrics_are_those_of_its_page_though_its_log_stats_are_off(run, record_property):
+    record_property("readings between pages", check(run))
+
+
+def test_transfer_queues_metrics_are_those_of_its_page_where_the_user_has_one(run, record_property):
+    record_property("readings between pages", check_queue(run, run.queue))
+
+
 def test_nothing_that_was_said_left_the_run(run):
-    sent = (run.folder / "capture.otlp").read_bytes()
-    assert [mark for mark in MARKS if mark.encode() in sent] == []
+    sent = text_of(run.folder)
+    assert [mark for mark in MARKS if mark in sent] == []
 
 
 @pytest.mark.long
 def test_what_was_said_is_in_its_place_where_it_was_asked_for(outspoken):
     assert outspoken.code == 0, outspoken.output[-3000:]
     assert problems(outspoken.capture, outspoken.log) == []
-    sent = (outspoken.folder / "capture.otlp").read_bytes()
-    assert [mark for mark in (OUTPUT_MARK, ERROR_MARK, PROMPT) if mark.encode() not in sent] == []
+    sent = text_of(outspoken.folder)
+    assert [mark for mark in (OUTPUT_MARK, ERROR_MARK, PROMPT) if mark not in sent] == []
     told = trajectories(outspoken.capture)
     assert all(PROMPT in one.root.attributes[semconv.GEN_AI_INPUT_MESSAGES] for one in told)
     for one in told:

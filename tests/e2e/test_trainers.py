@@ -10,6 +10,7 @@ from observed import lost, problems
 from run import BRIDGES, QUIET
 
 from e2e.conftest import observe
+from e2e.rollouts import total, trajectories
 from e2e.trainers import TRAINERS, older
 from integration.clusters import Head
 from verl_otel import semconv
@@ -76,6 +77,34 @@ def test_worker_calls_of_a_step_are_in_its_trace(trained):
     calls = [one for one in run.capture.spans if one.name == semconv.SPAN_WORKER + trainer.workers[0]]
     assert calls
     assert {one.trace for one in calls} <= traces
+
+
+def test_trajectories_are_those_of_its_agent_loop(trained):
+    trainer, run = trained
+    if trainer.kind == "sft":
+        pytest.skip("nothing is rolled out")
+    told = [one for one in trajectories(run.capture) if one[semconv.ROLLOUT_OUTCOME] == "finished"]
+    assert told
+    for one in told:
+        assert one.root.name == f"{semconv.SPAN_AGENT} {trainer.agent_loop}"
+        calls = len(one.of(semconv.SPAN_GENERATE_CLIENT)) - (one[semconv.ROLLOUT_RESUMED] or 0)
+        assert calls == trainer.model_calls
+
+
+def test_an_asynchronous_trainer_starts_more_than_it_trains_on(trained):
+    trainer, run = trained
+    if not trainer.warmup:
+        pytest.skip("all that it starts, it trains on")
+    batch, steps = 4 * 4, 2
+    asked = batch * (steps + trainer.warmup)
+    assert total(run.capture, semconv.ROLLOUT_DISPATCHED, verl_validation=False) == asked
+    started = total(run.capture, semconv.ROLLOUT_STARTED, verl_validation=False)
+    ended = total(run.capture, semconv.ROLLOUT_ENDED, verl_validation=False)
+    told = trajectories(run.capture, validation=False)
+    assert len(told) == started
+    in_flight = [one for one in told if one[semconv.TRUNCATED] or one[semconv.ROLLOUT_OUTCOME] == "cancelled"]
+    assert steps * batch <= started <= asked
+    assert started - ended == sum(bool(one[semconv.TRUNCATED]) for one in in_flight)
 
 
 def test_a_users_own_spans_are_in_the_trajectorys_trace(trained):

@@ -16,6 +16,7 @@ POOLS = ("actor_rollout_ref.hybrid_engine=False", "rollout.nnodes=1", "rollout.n
 EXPERIMENTAL = "verl.experimental"
 
 
+USERS = Path(__file__).parent / "users"
 REWARDS = Path(__file__).parent / "rewards.py"
 
 
@@ -29,6 +30,10 @@ class Trainer:
     """`kind`: as `verl.run.info` names it. `roots`: outside of steps. `ranks`: of the training workers.
 
     `programs`: that train together, each with steps of its own, as torchrun starts them.
+
+    `warmup`: batches that it dispatches before its first step, beyond what it trains on.
+
+    `model_calls`: of each trajectory of its `agent_loop`.
 
     `on_cluster`: it calls `ray.init()` as it is, so that a cluster with pretended GPUs must be up already.
     """
@@ -44,6 +49,9 @@ class Trainer:
     ranks: int = 1
     programs: int = 1
     on_cluster: bool = False
+    warmup: int = 0
+    agent_loop: str = "single_turn_agent"
+    model_calls: int = 1
     user_spans: tuple[str, ...] = ()
 
 
@@ -61,7 +69,12 @@ TRAINERS = {
             "critic.model.enable_gradient_checkpointing=False",
             "critic.ppo_micro_batch_size_per_gpu=4",
             *reward("traced"),
+            f"actor_rollout_ref.rollout.agent.agent_loop_config_path={USERS}/agent_loops.yaml",
+            "actor_rollout_ref.rollout.agent.default_agent_loop=second_thoughts",
         ),
+        environment={"PYTHONPATH": str(USERS)},
+        agent_loop="second_thoughts",
+        model_calls=2,
         user_spans=("my reward",),
         phases=("gen", "old_log_prob", "ref", "values", "adv", "update_critic", "update_actor", "testing"),
         workers=("compute_ref_log_prob", "infer_batch", "train_mini_batch", "update_actor"),
@@ -69,6 +82,7 @@ TRAINERS = {
     "colocate_async": Trainer(
         "v1/colocate_async",
         ("trainer.v1.trainer_mode=colocate_async",),
+        warmup=1,
         roots=("verl.init", "verl.validate", "verl.warmup"),
     ),
     "separate_async": Trainer(

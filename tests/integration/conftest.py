@@ -40,10 +40,10 @@ def ray_of_our_own(monkeypatch, **options):
 def observed_ray(monkeypatch, tmp_path):
     """(ray, capture): a Ray whose workers are reached, sending to a receiver here; verl is imported, as in a run."""
     import verl_otel
-    from verl_otel.local.receiver import Receiver
+    from recorder import Recorder
 
     capture = tmp_path / "capture.otlp"
-    with Receiver(capture) as receiver:
+    with Recorder(capture) as receiver:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf")
         monkeypatch.setenv("VERL_OTEL_RUN_ID", "test-run")

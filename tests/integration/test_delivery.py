@@ -15,10 +15,10 @@ from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExport
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from otlp_server import GrpcSink, HttpSink
+from recorded import recorded
+from recorder import Recorder
 from verl_otel import runtime
 from verl_otel.delivery.core import Reason, Signal
-from verl_otel.local.capture import Capture
-from verl_otel.local.receiver import Receiver
 from verl_otel.telemetry import scalars
 
 
@@ -47,12 +47,12 @@ def unused_port():
 @pytest.mark.parametrize("compression", ["none", "gzip", "deflate"])
 def test_spans_arrive_whole_over_http(monkeypatch, tmp_path, compression):
     capture = tmp_path / "capture"
-    with Receiver(capture) as receiver:
+    with Recorder(capture) as receiver:
         point_at(monkeypatch, receiver.endpoint, OTEL_EXPORTER_OTLP_COMPRESSION=compression)
         make_spans(1500)
         assert runtime.flush(10)
         runtime.stop()
-    found = Capture.read(capture)
+    found = recorded(capture)
     assert {span.name for span in found.spans} == {f"span {number}" for number in range(1500)}
     (resource,) = {json.dumps(span.resource, sort_keys=True) for span in found.spans}
     assert json.loads(resource)["service.name"] == "verl"
@@ -169,7 +169,7 @@ def test_many_large_spans_are_sent_in_messages_that_servers_take(monkeypatch):
 
 def test_a_snapshot_that_cannot_be_made_does_not_hold_up_the_next(monkeypatch, tmp_path):
     capture = tmp_path / "capture"
-    with Receiver(capture) as receiver:
+    with Recorder(capture) as receiver:
         point_at(monkeypatch, receiver.endpoint)
         reader = runtime.current().pipeline.reader
         reader.put_snapshot(lambda: 1 / 0)
@@ -177,7 +177,7 @@ def test_a_snapshot_that_cannot_be_made_does_not_hold_up_the_next(monkeypatch, t
         assert runtime.flush(5)
         assert dropped() == {(Signal.METRICS, Reason.ENCODING): 1}
         runtime.stop()
-    assert [int(one.value) for one in Capture.read(capture).points if one.metric == "verl.step.snapshot"] == [2]
+    assert [int(one.value) for one in recorded(capture).points if one.metric == "verl.step.snapshot"] == [2]
 
 
 def test_grpc_on_a_port_that_answers_http_is_said_with_the_remedy(monkeypatch, caplog):
@@ -261,11 +261,11 @@ def run_program(endpoint, spans, tmp_path, **environment):
 
 def test_a_fast_exit_loses_nothing(tmp_path):
     capture = tmp_path / "capture"
-    with Receiver(capture) as receiver:
+    with Recorder(capture) as receiver:
         result, _ = run_program(receiver.endpoint, 2000, tmp_path)
     assert result.returncode == 0
     assert result.stderr == ""
-    assert len(Capture.read(capture).spans) == 2000
+    assert len(recorded(capture).spans) == 2000
 
 
 def test_with_nothing_listening_the_exit_is_bounded_and_one_line_says_so(tmp_path):
@@ -286,7 +286,7 @@ def test_console_exporters_print_json(tmp_path):
 
 def test_a_forked_child_has_an_identity_and_a_delivery_of_its_own(monkeypatch, tmp_path):
     capture = tmp_path / "capture"
-    with Receiver(capture) as receiver:
+    with Recorder(capture) as receiver:
         point_at(monkeypatch, receiver.endpoint)
         runtime.current().tracer.start_span("parent").end()
         if (child := os.fork()) == 0:
@@ -295,7 +295,7 @@ def test_a_forked_child_has_an_identity_and_a_delivery_of_its_own(monkeypatch, t
         assert os.waitpid(child, 0)[1] == 0
         assert runtime.flush(5)
         runtime.stop()
-    spans = {span.name: span for span in Capture.read(capture).spans}
+    spans = {span.name: span for span in recorded(capture).spans}
     assert set(spans) == {"parent", "child"}
     assert spans["parent"].process != spans["child"].process
     assert spans["child"].resource["process.pid"] == child

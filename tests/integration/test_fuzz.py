@@ -26,7 +26,7 @@ from verl.utils.tracking import Tracking  # noqa: E402
 
 import verl_otel  # noqa: E402
 from otlp_server import HttpSink  # noqa: E402
-from verl_otel import runtime  # noqa: E402
+from verl_otel import runtime, semconv  # noqa: E402
 from verl_otel.guard import failures  # noqa: E402
 
 VALUES = 100_000
@@ -200,7 +200,7 @@ def received(sink):
                 keys = [one.value.string_value for one in point.attributes if one.key == "verl.metric.key"]
                 points.append((keys[0] if keys else None, point.as_double))
             snapshots.append((mark.gauge.data_points[0].as_double, points))
-        else:
+        elif resource.scope_metrics[0].scope.name == semconv.SCOPE:  # not what was read of the host
             counted = {name: sum(point.as_double for point in one.sum.data_points) for name, one in found.items()}
     return snapshots, counted
 

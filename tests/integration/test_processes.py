@@ -12,9 +12,9 @@ from collections import Counter
 import pytest
 
 from otlp_server import HttpSink, Relay
+from recorded import recorded
+from recorder import Recorder
 from sending import HTTP, SINKS, environment, eventually, over_both, run, start, unused_port
-from verl_otel.local.capture import Capture
-from verl_otel.local.receiver import Receiver
 
 RECORD = """
 import os, signal, sys, time
@@ -205,7 +205,7 @@ if __name__ == "__main__":
 
 def check(captures, makers):
     """Five hundred spans, no id twice, each hundred under the identity of the process that made it."""
-    found = [Capture.read(one) for one in captures]
+    found = [recorded(one) for one in captures]
     spans = [span for one in found for span in one.spans]
     assert sorted(int(span.name) for span in spans) == list(range(500))
     assert len({span.id for span in spans}) == len({span.trace for span in spans}) == 500
@@ -220,14 +220,14 @@ def check(captures, makers):
 
 def test_forked_children_send_their_own_and_nothing_of_what_their_parent_has_queued(tmp_path):
     port = unused_port()
-    with Receiver(tmp_path / "children") as receiver:
+    with Recorder(tmp_path / "children") as receiver:
         process = start(RECORD + FORK, environment(f"http://127.0.0.1:{port}", HTTP), [receiver.endpoint])
         assert process.stdout.readline() == "ready\n", process.communicate()[1]
-    with Receiver(tmp_path / "parent", port):
+    with Recorder(tmp_path / "parent", port):
         _, err = process.communicate("go on\n", timeout=60)
         assert process.returncode == 0, err
     check([tmp_path / "children", tmp_path / "parent"], [[0, 4], [1], [2], [3]])
-    assert {int(span.name) // 100 for span in Capture.read(tmp_path / "parent").spans} == {0, 4}
+    assert {int(span.name) // 100 for span in recorded(tmp_path / "parent").spans} == {0, 4}
 
 
 @pytest.mark.parametrize("module", ["verl_otel.delivery.encoding", "verl_otel.delivery.http"])
@@ -242,7 +242,7 @@ def test_a_fork_while_our_threads_import_leaves_the_child_able_to_deliver(module
 def test_children_of_multiprocessing_lose_nothing(tmp_path, method):
     program = tmp_path / "program.py"  # which spawned children import
     program.write_text(RECORD + CHILDREN)
-    with Receiver(tmp_path / "capture") as receiver:
+    with Recorder(tmp_path / "capture") as receiver:
         _, err, status, _ = run(program, environment(receiver.endpoint, HTTP, **PATIENT), [method])
         assert status == 0, err
     check([tmp_path / "capture"], [[0, 4], [1], [2], [3]])

@@ -11,8 +11,8 @@ ray = pytest.importorskip("ray")
 
 from opentelemetry import trace  # noqa: E402
 
+from recorded import recorded  # noqa: E402
 from verl_otel import runtime  # noqa: E402
-from verl_otel.local.capture import Capture  # noqa: E402
 from verl_otel.ray import carried  # noqa: E402
 
 
@@ -129,7 +129,7 @@ def test_every_kind_of_call_runs_in_the_callers_span(actors):
     assert not hasattr(Plain.sync, carried.CARRIES)
 
     ray.shutdown()
-    spans = {span.name: span for span in Capture.read(capture).spans}
+    spans = {span.name: span for span in recorded(capture).spans}
     assert spans["inner"].parent == spans["outer"].id
     assert spans["inner"].process != spans["outer"].process
     assert spans["inner"].resource["verl.run.id"] == spans["outer"].resource["verl.run.id"] == "test-run"

@@ -28,6 +28,8 @@ def test_the_end_names_the_earliest_error_with_phase_and_what_the_program_ended_
     assert (end["exception.type"], end["exception.message"]) == ("RuntimeError", "CUDA out of memory")
     assert (end["verl.phase"], end["verl.step"]) == ("update_actor", 4)
     assert (end["verl.run.outcome"], end["verl.run.ended_in"]) == ("failed", "ConnectionError")
+    (ended,) = recorded.metrics()["verl.run.ended"]
+    assert (ended.attributes, ended.value) == ({"verl.run.outcome": "failed"}, 1)
 
 
 def test_an_error_that_work_went_on_after_was_not_the_end(recorded):
@@ -77,3 +79,25 @@ def test_causes_that_go_in_a_circle_end():
     error = ValueError("round")
     error.cause = error
     assert Failure.of(error).message == "round"
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "told"),
+    [
+        ("OutOfMemoryError", "Task was killed due to the node running low on memory.", 1),
+        ("ActorDiedError", "The actor died because of memory pressure (OOM).", 1),
+        ("ActorDiedError", "The actor died unexpectedly before finishing this task.", 0),
+    ],
+)
+def test_a_process_that_ray_killed_for_memory_is_told_once(recorded, kind, text, told):
+    exceptions = pytest.importorskip("ray.exceptions")
+    made = getattr(exceptions, kind)
+    error = made(text) if kind == "OutOfMemoryError" else made.__new__(made)
+    error.error_msg = text
+    steps.trainer_started(lambda: 4)
+    step, phase = steps.phase("step", is_step=True), steps.phase("update_actor")
+    phase.fail(error)
+    step.fail(error)
+    found = [attributes for name, attributes in recorded.events() if name == "verl.host.oom_kill"]
+    assert len(found) == told
+    assert all((one["verl.phase"], one["verl.host.oom_killer"]) == ("update_actor", "ray") for one in found)

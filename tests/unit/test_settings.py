@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from verl_otel.settings import Settings
+from verl_otel.settings import OURS, Settings
 
 
 def test_defaults_without_any_variable():
@@ -49,3 +49,17 @@ def test_a_worker_leaves_the_complaint_to_the_driver(caplog, monkeypatch):
     with caplog.at_level(logging.WARNING, "verl_otel"):
         Settings.read({"VERL_OTEL_FOO": ""})
     assert not caplog.messages
+
+
+def test_every_setting_but_the_internal_ones_travels_to_workers():
+    from verl_otel.ray.reach import worker_environment
+
+    ours = dict.fromkeys(OURS, "true")
+    travelled = worker_environment({**ours, "OTEL_TOKEN": "x", "MY_VARIABLE": "y"})
+    assert travelled.keys() == OURS
+
+
+def test_a_page_with_a_password_in_its_url_is_refused(caplog):
+    found = Settings.read({"VERL_OTEL_SCRAPE": "http://me:secret@127.0.0.1:9/metrics"})
+    assert found.scrape == ()
+    assert Settings.read({"VERL_OTEL_SCRAPE": " ray , http://a/b"}).scrape == ("ray", "http://a/b")

@@ -3,15 +3,25 @@
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 import click
 from rich.console import Console
 
+from verl_otel.cli.env import env
+from verl_otel.cli.local import down, list_runs, remove_runs, up
+from verl_otel.cli.local_output import export, report
+from verl_otel.cli.local_run import run
+from verl_otel.cli.local_tail import tail
+from verl_otel.cli.options import as_json, stack_folder
 from verl_otel.cli.show_findings import show
+from verl_otel.cli.stack import stack
 from verl_otel.doctor import doors, endpoint, hook_points, nodes, variables, versions
+from verl_otel.doctor import stack as path
 from verl_otel.doctor.findings import Finding, State
 from verl_otel.settings import collect_complaints
+from verl_otel.stack import StackError, plan
 from verl_otel.version import __version__
 
 
@@ -21,12 +31,19 @@ def commands() -> None:
     """Make verl's training runs observable with OpenTelemetry."""
 
 
+for command in (run, up, down, list_runs, remove_runs, tail, report, export, stack, env):
+    commands.add_command(command)
+
+
 @commands.command()
 @click.option(
     "--address", help="Ray cluster to ask, as for ray.init (default: RAY_ADDRESS; without one none is asked)."
 )
-@click.option("--json", "as_json", is_flag=True, help="One JSON object with the findings, for scripts.")
-def doctor(address: str | None, *, as_json: bool) -> None:
+@click.option("--prometheus", metavar="URL", help="Of a path that `verl-otel stack` doesn't run: ask this one.")
+@click.option("--tempo", metavar="URL", help="The same for traces.")
+@as_json
+@stack_folder
+def doctor(address: str | None, prometheus: str | None, tempo: str | None, folder: Path, *, as_json: bool) -> None:
     """Why is this panel empty? Tests each link from verl to the backend, here and on every node of a Ray cluster.
 
     Exit code 0: nothing is broken (warnings apart). 1: something is. 2: wrong usage.
@@ -39,6 +56,7 @@ def doctor(address: str | None, *, as_json: bool) -> None:
         ("settings", variables.check),
         ("endpoint", endpoint.check),
         ("nodes", lambda: nodes.check(address)),
+        ("stack", lambda: _stack(folder, prometheus, tempo)),
     )
     found: list[Finding] = []
     for name, check in links:
@@ -53,6 +71,20 @@ def doctor(address: str | None, *, as_json: bool) -> None:
         findings = [dataclasses.asdict(one) for one in found]
         click.echo(json.dumps({"ok": not failed, "version": __version__, "findings": findings}, indent=1))
     sys.exit(1 if failed else 0)
+
+
+def _stack(folder: Path, prometheus: str | None, tempo: str | None) -> Iterator[Finding]:
+    if prometheus:
+        yield from path.check(path.of_variables(prometheus, tempo))
+        return
+    try:
+        made = plan.read(folder)
+    except StackError as error:
+        remedy = "for one of yours give --folder, or --prometheus and --tempo"
+        yield Finding("stack", "none", State.NOTE, str(error), remedy)
+        return
+    yield from path.check_programs(made)
+    yield from path.check(path.of_plan(made))
 
 
 def _run(link: str, check: Callable[[], Iterable[Finding]]) -> list[Finding]:

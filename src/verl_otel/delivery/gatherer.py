@@ -142,6 +142,8 @@ class Gatherer:
             now = time_ns()
             self._encode_handed_over()
             self._offer_metrics(self._reader.gather(now), Worth.INTERVAL)
+            for read in self._reader.sourced():
+                self._offer_metrics(read, Worth.INTERVAL)
 
     def _drain(self, signal: Signal, handoff: Handoff, worth: Worth) -> None:
         if signal in self._make:

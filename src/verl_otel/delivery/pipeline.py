@@ -3,8 +3,6 @@
 What is delivered, and how, is said by the standard variables: see `destinations`.
 """
 
-import os
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Final
@@ -23,6 +21,7 @@ from verl_otel.delivery.points import counter, gauge
 from verl_otel.delivery.sender import Report, Sender
 from verl_otel.delivery.spans import HandoffSpanProcessor
 from verl_otel.guard import failures
+from verl_otel.importing import importing
 
 if TYPE_CHECKING:
     from verl_otel.delivery.encoding import Encoder
@@ -86,6 +85,8 @@ class Pipeline:
     def stop(self) -> int:
         """Stop both threads; returns the items given up."""
         self._gatherer.stop()
+        if self.reader is not None:
+            self.reader.stop_sources()
         return self._sender.stop()
 
     def statistics(self) -> Statistics:
@@ -118,28 +119,9 @@ class Pipeline:
             yield counter(semconv.TELEMETRY_ERRORS, places, start, time)
 
 
-_making = threading.Lock()
-_held = False
-
-
-def _before_fork() -> None:
-    # A child keeps the lock of a module that a thread of ours was importing, and would wait for it for ever. Not for
-    # longer than this: the forking thread may hold what that import waits for.
-    global _held
-    _held = _making.acquire(timeout=5)
-
-
-def _after_fork() -> None:
-    if _held:
-        _making.release()
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
-
-
 def _encoder(destination: Destination) -> "Callable[[], Encoder]":
     def make() -> "Encoder":
-        with _making:
+        with importing():
             from verl_otel.delivery import encoding
 
         return encoding.ConsoleEncoder() if destination.kind == "console" else encoding.OtlpEncoder()
@@ -153,7 +135,7 @@ def _connect(signal: Signal, destination: Destination) -> "Callable[[], Transpor
             from verl_otel.delivery.transports import ConsoleTransport
 
             return ConsoleTransport()
-        with _making:
+        with importing():
             if destination.kind == "grpc":
                 from verl_otel.delivery.grpc import GrpcTransport
 

@@ -19,6 +19,16 @@ def gauge(metric: MetricName, points: Points, time: int) -> Metric:
     return Metric(metric.name, metric.description, metric.unit, data)
 
 
+def level(metric: MetricName, points: Points, start: int, time: int) -> Metric:
+    """A cumulative sum that goes up and down, from `start` to `time` (ns since the epoch)."""
+    data = Sum(
+        [NumberDataPoint(dict(attributes), start, time, float(value)) for attributes, value in points],
+        AggregationTemporality.CUMULATIVE,
+        is_monotonic=False,
+    )
+    return Metric(metric.name, metric.description, metric.unit, data)
+
+
 def counter(metric: MetricName, points: Points, start: int, time: int) -> Metric:
     """A cumulative monotonic sum from `start` to `time` (ns since the epoch)."""
     data = Sum(

@@ -39,12 +39,15 @@ def check(link: str = "endpoint") -> Iterator[Finding]:
 
 def _try(link: str, signal: Signal, destination: Destination) -> Finding:
     start = time.monotonic()
-    endpoint, detail = map(without_secrets, _send(signal, destination))
+    endpoint, detail = map(without_secrets, send(signal, destination))
     if not detail:
         took = (time.monotonic() - start) * 1000
         return Finding(link, signal.value, State.OK, f"{endpoint} by {_NAMES[destination.kind]} in {took:.0f} ms")
+    if "401" in detail or "403" in detail or "unauthenticated" in detail.lower():
+        remedy = "it asks for a token: VERL_OTEL_HEADERS_FILE, or OTEL_EXPORTER_OTLP_HEADERS on each node"
+        return Finding(link, signal.value, State.FAILED, f"{endpoint} by {_NAMES[destination.kind]}: {detail}", remedy)
     other = "grpc" if destination.kind == "http" else "http"
-    _, still = _send(signal, Destination(other, destination.headers_file))
+    _, still = send(signal, Destination(other, destination.headers_file))
     remedy = (
         f"set OTEL_EXPORTER_OTLP_PROTOCOL={_NAMES[other]}: by that it answers"
         if not still
@@ -53,11 +56,11 @@ def _try(link: str, signal: Signal, destination: Destination) -> Finding:
     return Finding(link, signal.value, State.FAILED, f"{endpoint} by {_NAMES[destination.kind]}: {detail}", remedy)
 
 
-def _send(signal: Signal, destination: Destination) -> tuple[str, str]:
-    """(endpoint, what went wrong or nothing) of one empty request."""
+def send(signal: Signal, destination: Destination, body: bytes = b"") -> tuple[str, str]:
+    """(endpoint, what went wrong or nothing) of one request, an empty one unless told."""
     try:
         transport = _transport(signal, destination)
-        outcome = transport.send(Batch(signal, b"", 0, Worth.INTERVAL))
+        outcome = transport.send(Batch(signal, body, 0, Worth.INTERVAL))
     except Exception as error:  # noqa: BLE001 - whatever goes wrong is the answer
         return "", f"{type(error).__name__}: {error}"
     if isinstance(outcome, Accepted):

@@ -22,6 +22,11 @@ _STABLE: Final = (
 )
 _BETA: Final = ("opentelemetry-semantic-conventions", "opentelemetry-instrumentation")
 """Released together, under two numbers: 1.45 goes with 0.66b."""
+_OPTIONAL: Final = {
+    "nvidia-ml-py": "no GPU metrics, unless another package brings pynvml",
+    "opentelemetry-instrumentation-system-metrics": "no host metrics",
+    "prometheus-client": "no pages that VERL_OTEL_SCRAPE names",
+}
 _OLDEST: Final = {"verl": "0.7.1", "opentelemetry-sdk": "1.30"}
 
 
@@ -30,6 +35,7 @@ def check(environ: Mapping[str, str] = os.environ) -> Iterator[Finding]:
     yield Finding(_LINK, "python", State.OK, platform.python_version())
     for name in _SHOWN:
         yield _shown(name)
+    yield from _optional()
     for family in (_STABLE, _BETA):
         yield from _mixed(family)
     yield from _wandb(environ)
@@ -52,6 +58,14 @@ def _shown(name: str) -> Finding:
     if name in _OLDEST and Version(found) < Version(_OLDEST[name]):
         return Finding(_LINK, name, State.WARNING, found, f"{_OLDEST[name]} is the oldest that is supported")
     return Finding(_LINK, name, State.OK, found)
+
+
+def _optional() -> Iterator[Finding]:
+    for name, lost in _OPTIONAL.items():
+        if (found := installed(name)) is not None:
+            yield Finding(_LINK, name, State.OK, found)
+        else:
+            yield Finding(_LINK, name, State.NOTE, f"not installed: {lost}", "pip install 'verl-otel[hardware]'")
 
 
 def _mixed(family: tuple[str, ...]) -> Iterator[Finding]:

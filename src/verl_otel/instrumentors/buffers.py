@@ -7,7 +7,7 @@ from typing import Any, Final
 from verl_otel.instrumentors.base import Target, VerlInstrumentor, read_after
 from verl_otel.instrumentors.reading import integer
 from verl_otel.patching import patches
-from verl_otel.telemetry import batches, groups
+from verl_otel.telemetry import batches, groups, origins, rewards
 from verl_otel.telemetry.batches import Taken
 
 _NAME: Final = "verl_buffers"
@@ -41,7 +41,10 @@ def tell_batch(
     result: Any, _: Any, global_steps: Any, partition_id: Any, batch_size: Any, *__: Any, **___: Any
 ) -> None:
     """The buffer gave the trainer a batch."""
-    batches.taken(read_batch(result[0]), int(global_steps), int(batch_size), validation=partition_id == _VALIDATION)
+    batch, validation = read_batch(result[0]), partition_id == _VALIDATION
+    batches.taken(batch, int(global_steps), int(batch_size), validation=validation)
+    if not validation:
+        rewards.trained([one.origin.parts for one in batch])
 
 
 def read_batch(batch: Any) -> list[Taken]:
@@ -50,13 +53,16 @@ def read_batch(batch: Any) -> list[Taken]:
     for key, tag in zip(batch.keys, batch.tags, strict=True):
         uid, session, output = key.rsplit("_", 2)
         oldest, newest = tag.get("min_global_steps"), tag.get("max_global_steps")
-        found.append(Taken(uid, int(session), int(output), integer(oldest), integer(newest)))
+        origin = origins.read(tag.get(origins.TAG))
+        found.append(Taken(uid, int(session), int(output), integer(oldest), integer(newest), origin))
     return found
 
 
 def tell_rewards(data: Any, /, *_: Any, **__: Any) -> None:
     """The trainer computed advantages: within each group by most estimators."""
     groups.trained(read_rewards(data))
+    if parts := read_parts(data):
+        rewards.trained(parts)
 
 
 def read_rewards(data: Any) -> dict[str, list[float]]:
@@ -67,6 +73,19 @@ def read_rewards(data: Any) -> dict[str, list[float]]:
         if not _PADDING.fullmatch(str(uid)):
             found[str(uid)].append(score)
     return found
+
+
+def read_parts(data: Any) -> list[dict[str, float]]:
+    """Score and numeric fields beside it of each trajectory, where the batch has them; V1 keeps them elsewhere."""
+    keys = data.meta_info.get("reward_extra_keys") or ()
+    columns = {key: data.non_tensor_batch[key] for key in keys if key in data.non_tensor_batch}
+    if not columns:
+        return []
+    scores = data.batch["token_level_scores"].sum(-1).tolist()
+    return [
+        {rewards.SCORE: score, **rewards.numeric({key: column[row] for key, column in columns.items()})}
+        for row, score in enumerate(scores)
+    ]
 
 
 _batch: Final = read_after(_own, "reading a batch", tell_batch)

@@ -1,20 +1,31 @@
 """Where the trainer compares its log-probabilities with the engine's (`rollout.calculate_log_probs`)."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from verl_otel.guard import guard
 from verl_otel.instrumentors.base import Target, VerlInstrumentor, read_after
+from verl_otel.instrumentors.reading import integer
 from verl_otel.patching import patches
-from verl_otel.telemetry import mismatch, scope
+from verl_otel.telemetry import mismatch, origins, scope
+from verl_otel.telemetry.mismatch import Compared
+from verl_otel.telemetry.origins import Origin
 
 _NAME: Final = "verl_mismatch"
 _own: Final = patches(_NAME)
-_PADDED: Final = "padding"
-_versions: Final = ContextVar[Sequence[Any]]("verl-otel-versions", default=())
-"""Newest version of the weights of each row of the batch at hand, where its data don't say."""
+
+
+class Row(NamedTuple):
+    """What V1 keeps beside a row of its batch; `version`: newest of the weights that made it."""
+
+    version: int | None
+    origin: Origin
+    padding: bool
+
+
+_rows: Final = ContextVar[Sequence[Row]]("verl-otel-rows", default=())
 
 
 def wrap_log_prob(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -24,33 +35,40 @@ def wrap_log_prob(original: Callable[..., Any]) -> Callable[..., Any]:
     def compute_old_log_prob(self: Any, batch: Any, *args: Any, **kwargs: Any) -> Any:
         token = None
         if _own.active:
-            with guard("reading a batch's versions"):
-                token = _versions.set(
-                    [_PADDED if tag.get("is_padding") else tag.get("max_global_steps") for tag in batch.tags]
-                )
+            with guard("reading a batch's tags"):
+                token = _rows.set([read_tag(tag) for tag in batch.tags])
         try:
             return original(self, batch, *args, **kwargs)
         finally:
             if token is not None:
-                _versions.reset(token)
+                _rows.reset(token)
 
     return compute_old_log_prob
 
 
+def read_tag(tag: Mapping[str, Any]) -> Row:
+    """What a row's tag says."""
+    version, origin = integer(tag.get("max_global_steps")), origins.read(tag.get(origins.TAG))
+    return Row(version, origin, bool(tag.get("is_padding")))
+
+
 def tell(_: Any, data: Any) -> None:
     """verl compared two log-probabilities of a DataProto: tell of it, where it is known which weights made them."""
-    versions, step = read_versions(data), scope.current().step
-    if versions and step is not None and None not in versions:
-        rows = zip(read_differences(data), versions, strict=True)
-        real = [(difference, version) for difference, version in rows if version is not _PADDED]
-        # Weights of step s - 1 are the newest that a trajectory of step s can be made with.
-        mismatch.measured([one for one, _ in real], [step - 1 - int(version) for _, version in real])
+    rows, step = read_rows(data), scope.current().step
+    if rows and step is not None:
+        compared = [
+            # Weights of step s - 1 are the newest that a trajectory of step s can be made with.
+            Compared(number, difference, None if row.version is None else step - 1 - row.version, row.origin)
+            for number, (difference, row) in enumerate(zip(read_differences(data), rows, strict=True))
+            if not row.padding
+        ]
+        mismatch.measured(compared, lambda row: read_tokens(data, row))
 
 
-def read_versions(data: Any) -> list[Any]:
-    """The newest version of each row."""
+def read_rows(data: Any) -> Sequence[Row]:
+    """What is known of each row."""
     found = data.non_tensor_batch.get("max_global_steps") if data.non_tensor_batch else None
-    return list(found if found is not None else _versions.get())
+    return _rows.get() if found is None else [Row(integer(one), Origin(), padding=False) for one in found]
 
 
 def read_differences(data: Any) -> list[float]:
@@ -58,6 +76,15 @@ def read_differences(data: Any) -> list[float]:
     engine, trainer = data.batch["rollout_log_probs"].exp(), data.batch["old_log_probs"].exp()
     mask = data.batch["response_mask"][:, -engine.shape[1] :]
     found: list[float] = (((engine - trainer).abs() * mask).sum(-1) / mask.sum(-1).clamp(min=1)).tolist()
+    return found
+
+
+def read_tokens(data: Any, row: int) -> list[float]:
+    """Of each token of a row's response, what a tool put in among them: log p(trainer) - log p(engine), else 0."""
+    engine, trainer = data.batch["rollout_log_probs"][row], data.batch["old_log_probs"][row]
+    mask = data.batch["response_mask"][row, -engine.shape[0] :]
+    length = int(mask.nonzero().max()) + 1 if mask.any() else 0
+    found: list[float] = ((trainer - engine) * mask)[:length].tolist()
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from verl_otel.instrumentors.base import VerlInstrumentor
 from verl_otel.instrumentors.engines import observed_answers, server_targets
 from verl_otel.patching import patches
-from verl_otel.telemetry import engines, http_context
+from verl_otel.telemetry import engines, http_context, replicas
 from verl_otel.telemetry.engines import EngineRequest, Timing
 from verl_otel.telemetry.model_calls import Answer
 
@@ -97,4 +97,8 @@ class SglangInstrumentor(VerlInstrumentor):
         self.patches.when_imported("verl", lambda _: self.patches.when_imported(module, self._watch_manager))
 
     def _watch_manager(self, module: Any) -> None:
+        # There if the user turned SGLang's metrics on: engine_kwargs.sglang.enable_metrics.
+        from verl_otel.bridges import prometheus  # not at the top: it needs the SDK
+
+        prometheus.bridge(prometheus.SOURCE, prometheus.shared_registry, replicas.identity)
         self.patches.wrap(module.TokenizerManager, "generate_request", observed_answers(_own, _Answering))

@@ -11,7 +11,8 @@ from verl_otel.instrumentors import run_config
 from verl_otel.instrumentors.base import Target, VerlInstrumentor
 from verl_otel.instrumentors.metric_keys import describe
 from verl_otel.patching import patches
-from verl_otel.telemetry import run, scalars, steps
+from verl_otel.telemetry import figures, run, scalars, steps
+from verl_otel.telemetry.figures import Figures
 
 _NAME: Final = "verl_tracking"
 
@@ -37,6 +38,13 @@ def wrap_init(original: Callable[..., None]) -> Callable[..., None]:
     return init
 
 
+def compute_figures(step: int, data: Any) -> Figures:
+    """What the step's numbers mean together; none where that fails, which must not cost the numbers themselves."""
+    with guard("computing figures"):
+        return figures.of_step(step, data)
+    return Figures()
+
+
 def wrap_log(original: Callable[..., Any]) -> Callable[..., Any]:
     """Queue the scalars before verl's own loggers run, close the step after them."""
     signature = inspect.signature(original)
@@ -46,9 +54,13 @@ def wrap_log(original: Callable[..., Any]) -> Callable[..., Any]:
         step = None
         if patches(_NAME).active:
             with guard("queueing scalars"):
-                given = signature.bind(*args, **kwargs).arguments
-                step = int(given["step"])
-                scalars.log(given["data"], step, describe)
+                bound = signature.bind(*args, **kwargs)
+                step, data = int(bound.arguments["step"]), bound.arguments["data"]
+                computed = compute_figures(step, data)
+                scalars.log(data, step, describe, functools.partial(figures.metrics, computed))
+                if runtime.current().settings.log_figures:
+                    bound.arguments["data"] = {**data, **computed.scalars()}
+                    args, kwargs = bound.args, bound.kwargs
         try:
             return original(*args, **kwargs)
         finally:

@@ -1,14 +1,18 @@
 """vLLM: verl's server, its gate, and the engine's own generators, which know when the first token came."""
 
+import functools
+import inspect
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
 from verl_otel.guard import guard
-from verl_otel.instrumentors.base import Target, VerlInstrumentor
+from verl_otel.instrumentors.base import Target, VerlInstrumentor, read_after
 from verl_otel.instrumentors.engines import CONTROLS, observed_answers, observed_gate, server_targets
+from verl_otel.instrumentors.reading import integer
 from verl_otel.patching import patches
-from verl_otel.telemetry import engines, http_context
+from verl_otel.telemetry import engine_load, engines, http_context, replicas
+from verl_otel.telemetry.engine_load import Load
 from verl_otel.telemetry.engines import EngineRequest, Timing
 from verl_otel.telemetry.model_calls import Answer
 
@@ -67,6 +71,59 @@ class _Answering:
             if self._own is not None and last is not None:
                 answer = read_output(last)
                 self._own.answered(replace(answer, output_tokens=self._tokens) if self._tokens else answer)
+
+
+class _Silent:
+    """A stat logger that says nothing: with any, vLLM fills its own registry, whether its log stats are on or off."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """vLLM may ask it for more in a later version."""
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _nothing
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def make_silent(vllm_config: Any, engine_index: int = 0) -> _Silent:
+    """A factory, as vLLM wants one; it must not be a class, for which vLLM has other uses."""
+    return _Silent()
+
+
+def wrap_engine(original: Callable[..., None]) -> Callable[..., None]:
+    """Have the engine's metrics kept, and bridge them."""
+
+    keeps = "stat_loggers" in inspect.signature(original).parameters
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        if _own.active:
+            with guard("bridging vLLM's metrics"):
+                from verl_otel.bridges import prometheus  # not at the top: it needs the SDK
+
+                bridged = prometheus.bridge_process(replicas.identity)
+                if bridged and keeps and kwargs.get("log_stats") is False and not kwargs.get("stat_loggers"):
+                    kwargs["stat_loggers"] = [make_silent]
+                engine_load.may_run(read_limit(kwargs.get("vllm_config", args[0] if args else None)))
+        original(self, *args, **kwargs)
+
+    return init
+
+
+def read_limit(config: Any) -> int | None:
+    """Requests that the scheduler of an engine core may run at once."""
+    return integer(getattr(getattr(config, "scheduler_config", None), "max_num_seqs", None))
+
+
+def tell_iteration(
+    _: Any, logger: Any, scheduler_stats: Any, iteration_stats: Any, *__: Any, engine_idx: int = 0, **___: Any
+) -> None:
+    """vLLM counts an iteration of one of its cores."""
+    if scheduler_stats is not None:
+        load = Load(scheduler_stats.num_running_reqs, scheduler_stats.kv_cache_usage)
+        engine_load.saw(engine_idx, load, getattr(iteration_stats, "num_preempted_reqs", 0))
 
 
 def wrap_answers(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,8 +195,15 @@ class VllmInstrumentor(VerlInstrumentor):
         self.patches.when_imported("verl", lambda _: self._patch_vllm())
 
     def _patch_vllm(self) -> None:
+        self.patches.when_imported("vllm.v1.metrics.loggers", self._watch_iterations)
         self.patches.when_imported("vllm.v1.engine.async_llm", self._watch_engine)
 
+    def _watch_iterations(self, module: Any) -> None:
+        self.patches.wrap(
+            module.PrometheusStatLogger, "record", read_after(_own, "reading an iteration", tell_iteration)
+        )
+
     def _watch_engine(self, module: Any) -> None:
+        self.patches.wrap(module.AsyncLLM, "__init__", wrap_engine)
         for name in ("generate", "encode"):
             self.patches.wrap(module.AsyncLLM, name, wrap_answers)

@@ -21,7 +21,9 @@ from verl_otel.telemetry import failure, run
 from verl_otel.telemetry.failure import Failure
 from verl_otel.telemetry.recording import truncate_open
 
-ACTORS_SHARE: Final = 0.7
+FIRST_SHARE: Final = 0.15
+"""Of the time for a flush, what this process may take before it asks its actors."""
+ACTORS_SHARE: Final = 0.6
 """Of the time for a flush, what the actors may take."""
 
 _actors: "list[weakref.ref[Any]]" = []
@@ -70,6 +72,8 @@ def flush_run(seconds: float | None = None, *, before: Callable[[], None] | None
         return
     seconds = started.settings.flush_timeout if seconds is None else seconds
     deadline = monotonic() + seconds
+    # First what is here: Ray gives a process that it ends by a signal a tenth of a second or two.
+    started.flush(seconds * FIRST_SHARE)
     # One that hangs answers nothing; the time left is this process's own.
     failure.merge(_answers(_ask_actors(seconds * ACTORS_SHARE), monotonic() + seconds * ACTORS_SHARE))
     if before is not None:

@@ -19,7 +19,7 @@ from verl_otel.guard import guard, say
 from verl_otel.patching import Patches
 from verl_otel.ray import carried, ending
 from verl_otel.redaction import SECRET_NAME, without_secrets
-from verl_otel.settings import PER_PROCESS, PREFIX
+from verl_otel.settings import OURS, PER_PROCESS, PREFIX
 from verl_otel.telemetry import run
 
 _HOOK: Final = "RAY_RUNTIME_ENV_HOOK"
@@ -138,7 +138,7 @@ def worker_environment(environ: Mapping[str, str]) -> dict[str, str]:
     found = {
         name: value
         for name, value in environ.items()
-        if name.startswith(("OTEL_", PREFIX)) and not SECRET_NAME.search(name)
+        if name.startswith(("OTEL_", PREFIX)) and (name in OURS or not SECRET_NAME.search(name))
     }
     for name in [one for one in found if one.endswith("ENDPOINT") and without_secrets(found[one]) != found[one]]:
         # A worker on this host has it from its environment; one elsewhere needs it in its node's.

@@ -9,6 +9,7 @@ from typing import Final
 from opentelemetry.semconv.schemas import Schemas
 
 from verl_otel.semconv import gen_ai as gen_ai
+from verl_otel.semconv import hardware as hardware
 from verl_otel.semconv.attributes import *
 from verl_otel.semconv.metrics import *
 from verl_otel.semconv.spans import *

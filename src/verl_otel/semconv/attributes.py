@@ -104,6 +104,25 @@ ROLLOUT_KEPT_FOR: Final = _attribute(
 WEIGHTS_OLDEST: Final = _attribute("verl.weights.oldest", int, "Version of the weights that a trajectory began with.")
 WEIGHTS_NEWEST: Final = _attribute("verl.weights.newest", int, "Version of the weights that it ended with.")
 WEIGHTS_VERSION: Final = _attribute("verl.weights.version", int, "Version of the weights: the step they come from.")
+ROLLOUT_CALLS_UNSHOWN: Final = _attribute(
+    "verl.rollout.unshown_calls", int, "Model and tool calls of the trajectory beyond those that have spans."
+)
+MISMATCH_MEAN: Final = _attribute(
+    "verl.rollout.mismatch.mean",
+    float,
+    "Mean over a trajectory's tokens of |p(engine) - p(trainer)|.",
+)
+MISMATCH_TOKENS: Final = _attribute(
+    "verl.rollout.mismatch.tokens",
+    float,
+    "For each token of a response: log p(trainer) - log p(engine); 0 for what the model didn't write.",
+)
+OOM_KILLER: Final = _attribute("verl.host.oom_killer", str, "Who killed a process for memory: ray or kernel.")
+THROUGHPUT: Final = _attribute("verl.throughput", str, "effective, trainer or rollout.")
+SOURCE: Final = _attribute("verl.telemetry.source", str, "Whose metrics were to be read.")
+MISS_REASON: Final = _attribute(
+    "verl.telemetry.miss.reason", str, "hangs, too_many, or the type of the exception that it raised."
+)
 WEIGHTS_AGE: Final = _attribute(
     "verl.weights.age", int, "Versions between the weights that made a trajectory and those that a step begins with."
 )
@@ -208,5 +227,6 @@ DROP_REASON: Final = _attribute(
     "queue_full: the bound was reached; refused: by the backend; partial_success: rejected by it; exit: not sent "
     "before the end; encoding: not encodable; overload: handed over too fast; none: a zero.",
 )
+DOCTOR_MARK: Final = _attribute("verl.doctor.mark", str, "Tells one check of the doctor's from the next.")
 PLACE: Final = _attribute("verl.telemetry.place", str, "What failed.")
 VALUE_TYPE: Final = _attribute("verl.telemetry.type", str, "Type of a value that is no number.")

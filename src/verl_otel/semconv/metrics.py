@@ -156,15 +156,47 @@ REWARD_REPEATS: Final = MetricName(
 REWARD_VALUE: Final = MetricName(
     "verl.reward.value", "", "Rewards of trajectories, and the numeric fields beside them.", _REWARDS
 )
+REWARD_STEP: Final = MetricName(
+    "verl.reward.step", "", "Mean, least and most of each part of the rewards that the last step trained on."
+)
 MISMATCH: Final = MetricName(
     "verl.rollout.mismatch",
     "",
-    "Mean absolute difference of a token's probability between engine and trainer, by the weights' age.",
+    "Mean absolute difference of a token's probability between engine and trainer, by age of the weights and replica.",
 )
 WEIGHTS_TRANSFERRED: Final = MetricName("verl.weights.transferred", "By", "Weights handed on to the engines.")
 QUEUE_DURATION: Final = MetricName("verl.queue.duration", "s", "Time of an operation on TransferQueue.", REQUEST_TIMES)
 
+STEP_ENERGY: Final = MetricName("verl.step.gpu.energy", "J", "Energy of the run's GPUs in the last step.")
+GPU_IDLE: Final = MetricName(
+    "verl.gpu.idle", "1", "Share of a phase of the last step in which a GPU ran no kernel, by samples of every second."
+)
+STEP_THROUGHPUT: Final = MetricName(
+    "verl.step.throughput",
+    "{token}/s",
+    "Tokens of the last step a second: of the step (effective), of what trains (trainer), of what generates (rollout).",
+)
+STEP_GPU_THROUGHPUT: Final = MetricName(
+    "verl.step.gpu.throughput", "{token}/s", "The same for each of the trainer's GPUs."
+)
+STRAGGLER_GAP: Final = MetricName(
+    "verl.phase.straggler.gap",
+    "s",
+    "How much longer the slowest rank worked in a phase of the last step than the median.",
+)
+STRAGGLER_RANK: Final = MetricName("verl.phase.straggler.rank", "", "Which rank that was.")
+ENGINE_RUNNING_PEAK: Final = MetricName(
+    "verl.engine.running.peak", "{request}", "Most requests that the engine ran at once, since the last export."
+)
+ENGINE_RUNNING_LIMIT: Final = MetricName(
+    "verl.engine.running.limit", "{request}", "Requests that the engine may run at once (max_num_seqs)."
+)
+ENGINE_KV_PEAK: Final = MetricName(
+    "verl.engine.kv_cache.peak", "1", "Largest share of the KV cache in use, since the last export."
+)
+
 RUN_INFO: Final = MetricName("verl.run.info", "", "Always 1; says what this run is.")
+RUN_ENDED: Final = MetricName("verl.run.ended", "", "1 once the driver has told of the run's end, by outcome.")
 STEP_SNAPSHOT: Final = MetricName(
     "verl.step.snapshot",
     "",
@@ -177,6 +209,10 @@ METRIC_CLASHES: Final = MetricName(
     "verl.metric.clashes", "{key}", "Keys exported as verl.key.* since their name was taken with another unit."
 )
 TELEMETRY_DROPPED: Final = MetricName("verl.telemetry.dropped", "{item}", "Items that will never arrive, by reason.")
+TELEMETRY_MISSED: Final = MetricName(
+    "verl.telemetry.missed", "{reading}", "Readings of other people's metrics that gave nothing, by source and why."
+)
+DOCTOR_CHECK: Final = MetricName("verl.doctor.check", "", "What `verl-otel doctor` sends and reads back; a span too.")
 TELEMETRY_ERRORS: Final = MetricName("verl.telemetry.errors", "{error}", "Failures inside verl-otel, by place.")
 TELEMETRY_QUEUE: Final = MetricName("verl.telemetry.queue.size", "By", "Encoded bytes waiting to be sent.")
 TELEMETRY_RETRIES: Final = MetricName("verl.telemetry.retries", "{request}", "Requests that had to be sent again.")
@@ -212,6 +248,7 @@ RESERVED: Final = (
     "verl.engine",
     "verl.replica",
     "verl.gpu",
+    "verl.host",
     "verl.key",
     *(name for name in METRICS if name.startswith(SCALAR)),
 )

@@ -43,10 +43,21 @@ EVENT_RUN_END: Final = "verl.run.end"
 EVENT_RUN_RESUME: Final = "verl.run.resume"
 EVENT_STUCK: Final = "verl.phase.stuck"
 EVENT_PROFILE: Final = "verl.profiler.capture"
+EVENT_OOM_KILL: Final = "verl.host.oom_kill"
+EVENT_MISMATCH: Final = "verl.rollout.mismatch"
 EVENT_MESSAGES: Final = "gen_ai.client.inference.operation.details"
 """OTel's gen_ai convention: what was said, where the user asked for it in events."""
 
-EVENTS: Final = (EVENT_RUN_START, EVENT_RUN_RESUME, EVENT_RUN_END, EVENT_STUCK, EVENT_PROFILE, EVENT_MESSAGES)
+EVENTS: Final = (
+    EVENT_RUN_START,
+    EVENT_RUN_RESUME,
+    EVENT_RUN_END,
+    EVENT_STUCK,
+    EVENT_PROFILE,
+    EVENT_OOM_KILL,
+    EVENT_MISMATCH,
+    EVENT_MESSAGES,
+)
 
 EVENT_NAME: Final = "event.name"
 """Attribute that has the name where the SDK's log records have none yet."""

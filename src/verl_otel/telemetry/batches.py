@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import Token
 from dataclasses import dataclass
+from itertools import islice
 from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,12 +22,13 @@ from verl_otel import runtime, semconv
 from verl_otel.guard import guard
 from verl_otel.telemetry import sampling, scope
 from verl_otel.telemetry.instruments import count, measure, produce
+from verl_otel.telemetry.origins import Origin
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.metrics.export import Metric
 
 MOST_NAMED: Final = 64
-"""Trajectories that a batch's span names."""
+"""Trajectories that a batch's span names, and is linked to."""
 MOST_GROUPS: Final = 100_000
 """Groups whose size is remembered until a batch is made of them."""
 
@@ -54,6 +56,7 @@ class Taken:
     output: int
     oldest: int | None = None
     newest: int | None = None
+    origin: Origin = Origin()  # noqa: RUF009 - it can't be changed
 
 
 class _Progress:
@@ -167,6 +170,9 @@ def _name(span: Span, batch: Sequence[Taken]) -> None:
     names = (*before.get(semconv.ROLLOUT_CONSUMED, ()), *(f"{one.uid}_{one.session}_{one.output}" for one in batch))
     total = before.get(semconv.ROLLOUT_CONSUMED_COUNT, 0) + len(batch)
     span.set_attributes({semconv.ROLLOUT_CONSUMED: names[:MOST_NAMED], semconv.ROLLOUT_CONSUMED_COUNT: total})
+    traced = (one.origin.trajectory for one in batch if one.origin.trajectory.trace_flags.sampled)
+    for trajectory in islice(traced, max(0, MOST_NAMED - len(getattr(span, "links", None) or ()))):
+        span.add_link(trajectory)
 
 
 def produced(time: int) -> "Iterable[Metric]":

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from time import time_ns
 from typing import Any, Final
 
-from verl_otel.telemetry import content
+from opentelemetry._logs import SeverityNumber
+
+from verl_otel import semconv
+from verl_otel.telemetry import content, events
 
 MAX_MESSAGE: Final = 4000
 MOST_CAUSES: Final = 16
@@ -62,13 +65,35 @@ def _text(error: BaseException) -> str:
         return ""
 
 
+_LOW_ON_MEMORY: Final = ("running low on memory", "memory pressure")
+"""What Ray's error says of an actor that its memory monitor killed."""
+
 _first: Failure | None = None
+_killed: int | None = None
 
 
 def note(error: BaseException, where: Mapping[str, Any], *, private: bool = False) -> None:
     """A phase or worker call of this process ended in `error`; `private`: as for `Failure.of`."""
     if type(error).__name__ not in _CANCELLED:
         merge([Failure.of(error, where, private=private)])
+        _note_killed(error, where)
+
+
+def _note_killed(error: BaseException, where: Mapping[str, Any]) -> None:
+    """Tell, once for each error, that Ray killed a process since the node's memory was nearly full."""
+    global _killed
+    if _killed != id(error) and _is_killed_for_memory(error):
+        _killed = id(error)
+        named = {name: value for name, value in where.items() if value is not None}
+        events.emit(semconv.EVENT_OOM_KILL, {**named, semconv.OOM_KILLER: "ray"}, SeverityNumber.ERROR)
+
+
+def _is_killed_for_memory(error: BaseException) -> bool:
+    """Ray raises an OutOfMemoryError of its own, or says so where an actor died of it."""
+    kind = type(error)
+    if not kind.__module__.startswith("ray."):
+        return False
+    return kind.__name__ == "OutOfMemoryError" or any(one in _text(error) for one in _LOW_ON_MEMORY)
 
 
 def merge(found: Iterable[Failure | None]) -> None:

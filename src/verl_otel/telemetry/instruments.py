@@ -72,6 +72,23 @@ def measure(metric: MetricName, value: float, attributes: Attributes, span: Span
         reader.put_measured(found.histogram(metric), value, attributes, span)
 
 
+def are_delivered() -> bool:
+    """Whether metrics go anywhere from this process."""
+    return runtime.current().pipeline.reader is not None
+
+
+def read_from(name: str, read: "Callable[[int], Iterable[Metric]]") -> None:
+    """Have other people's metrics read at each interval, on a thread of their own, in every runtime."""
+
+    def add(started: "Runtime") -> None:
+        if (reader := started.pipeline.reader) is not None:
+            from verl_otel.delivery.sources import Source
+
+            reader.add_source(Source(name, read))
+
+    runtime.on_start(add)
+
+
 def produce(*producers: "Callable[[int], Iterable[Metric]]") -> None:
     """Ask these for metric data at each interval, in every runtime."""
 

@@ -44,6 +44,11 @@ class ModelCall:
             semconv.GEN_AI_OPERATION_NAME: semconv.SPAN_GENERATE_CLIENT,
             semconv.ROLE: role,
         }
+        if (trajectory := self._trajectory) is not None:
+            trajectory.model_calls += 1
+            if resumes and trajectory.aborted:
+                self._resumed(trajectory)
+            trajectory.aborted = False
         here = scope.current()
         self.recording = Recording(
             semconv.SPAN_GENERATE_CLIENT,
@@ -51,13 +56,9 @@ class ModelCall:
             scope=here,
             kind=SpanKind.CLIENT,
             parent=_slot.holding(self),
+            sampled=trajectory is None or trajectory.has_room,
             private=True,
         )
-        if (trajectory := self._trajectory) is not None:
-            trajectory.model_calls += 1
-            if resumes and trajectory.aborted:
-                self._resumed(trajectory)
-            trajectory.aborted = False
 
     def acquired(self, address: str, seconds: float) -> None:
         """The load balancer named the replica at `address` (host:port) after so long."""

@@ -2,9 +2,9 @@
 
 import itertools
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import Token
-from time import monotonic
+from time import monotonic, time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from opentelemetry import context, trace
@@ -34,6 +34,14 @@ class Open(NamedTuple):
 
 _open: dict[int, Open] = {}
 _numbers = itertools.count()
+
+_listeners: "list[Callable[[Attributes, float], None]]" = []
+
+
+def on_end(listen: "Callable[[Attributes, float], None]") -> None:
+    """Have `listen` called at the end of whatever is shown while open: its attributes, and its seconds."""
+    _listeners.append(listen)
+
 
 _Labels = tuple[tuple[str, Any], ...]
 _longest: dict[_Labels, float] = {}
@@ -152,6 +160,10 @@ class Recording:
         seconds = monotonic() - self._since
         with guard("ending a span"):
             self.span.end()
+        if self._shown is not None:
+            for listen in _listeners:
+                with guard("telling of an end"):
+                    listen({**self._shown, semconv.STEP: self.step}, seconds)
         if self._duration is not None:
             with guard("measuring a duration"):
                 metric, attributes = self._duration
@@ -211,6 +223,12 @@ def open_durations(time: int) -> "Iterable[Metric]":
             labels = _labels(one.shown)
             longest[labels] = max(now - one.since, longest.get(labels, 0.0))
     return [gauge(semconv.OPEN_DURATION, [(dict(one), age) for one, age in longest.items()], time)] if longest else []
+
+
+def shown_open() -> list[tuple[Attributes, int]]:
+    """What is shown as open now: its attributes, and since when, in ns since the epoch."""
+    now, wall = monotonic(), time_ns()
+    return [(one.shown, wall - int((now - one.since) * 1e9)) for one in list(_open.values()) if one.shown is not None]
 
 
 def innermost_open() -> dict[int, Open]:

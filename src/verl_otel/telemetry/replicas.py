@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from opentelemetry.context import Context
 
 from verl_otel import runtime, semconv
-from verl_otel.telemetry import scope
+from verl_otel.telemetry import scope, whoami
 from verl_otel.telemetry.instruments import count, produce
 from verl_otel.telemetry.recording import Recording
 
@@ -91,11 +91,18 @@ _state = _State()
 def serves(replica: Replica) -> None:
     """This process serves that replica."""
     _state.replica, _state.known = replica, True
+    whoami.is_(replica.role, replica=replica.rank)
 
 
 def replica() -> Replica:
     """The replica of this process."""
     return _state.replica
+
+
+def identity() -> dict[str, Any]:
+    """Role and number of this process's replica, for metrics that the engine names itself."""
+    one = _state.replica
+    return {semconv.ROLE: one.role} | ({} if one.rank is None else {semconv.REPLICA: one.rank})
 
 
 def weights_are(version: int | None) -> None:

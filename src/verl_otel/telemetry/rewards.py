@@ -1,18 +1,21 @@
 """Reward calls: below the trajectory they are for, or below the trainer's phase where it asks for all at once."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from opentelemetry import trace
 
 from verl_otel import semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import scope
-from verl_otel.telemetry.instruments import count, measure
+from verl_otel.telemetry import scope, whoami
+from verl_otel.telemetry.instruments import count, measure, produce
 from verl_otel.telemetry.recording import Recording
 from verl_otel.telemetry.slot import Slot
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import Metric
 
 MOST_NAMES: Final = 64
 """Parts of rewards that a process tells apart in metrics."""
@@ -22,6 +25,8 @@ MOST_OF_A_PHASE: Final = 256
 """Spans of rewards that a process shows below one phase of the trainer, which asks for all of a batch at once."""
 
 _names: set[str] = set()
+_last: dict[str, tuple[float, float, float]] = {}
+"""Mean, least and most of each part of the rewards that the last step trained on."""
 _shown: tuple[int, int] = (0, 0)
 """A trace that is no trajectory's, and how many spans of it were shown."""
 
@@ -49,6 +54,7 @@ class RewardCall:
 
     def __init__(self, sample: Sample) -> None:
         here = scope.current()
+        whoami.is_("reward")
         self._labels: dict[str, Any] = {semconv.REWARD_FUNCTION: sample.function, semconv.VALIDATION: here.validation}
         self.requests = 0
         self.recording = Recording(
@@ -119,6 +125,32 @@ current = _slot.current
 """The reward call that the code at hand belongs to; else None."""
 
 
+def trained(parts: Iterable[Mapping[str, float]]) -> None:
+    """A step trains on trajectories with these rewards: for each, its score and the numeric fields beside it."""
+    found: dict[str, list[float]] = {}
+    for name, value in (item for one in parts for item in one.items()):
+        if math.isfinite(value) and _known(name):
+            found.setdefault(name, []).append(value)
+    _last.clear()
+    _last.update({name: (sum(values) / len(values), min(values), max(values)) for name, values in found.items()})
+
+
+def produced(time: int) -> "Iterable[Metric]":
+    """Of the last step's batch."""
+    from verl_otel.delivery.points import gauge
+
+    if _last:
+        points = [
+            ({semconv.REWARD_NAME: name, semconv.STATISTIC: statistic}, value)
+            for name, values in dict(_last).items()
+            for statistic, value in zip(("mean", "min", "max"), values, strict=True)
+        ]
+        yield gauge(semconv.REWARD_STEP, points, time)
+
+
+produce(produced)
+
+
 def numeric(fields: Mapping[Any, Any]) -> dict[str, float]:
     """Those of the fields that are numbers."""
     found: dict[str, Any] = {str(name): value for name, value in fields.items()}
@@ -152,3 +184,4 @@ def _known(name: str) -> bool:
 def reset() -> None:
     """Forget the names seen, between tests."""
     _names.clear()
+    _last.clear()

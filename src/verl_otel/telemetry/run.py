@@ -65,6 +65,7 @@ _config: Mapping[str, Any] | None = None
 _started = False
 _failure: Failure | None = None
 _resumed: int | None = None
+_outcome: str | None = None
 
 
 def describe(found: RunInfo, config: Mapping[str, Any] | None) -> None:
@@ -86,6 +87,13 @@ def info(time: int) -> "Iterable[Metric]":
         return []
     resumed = {} if _resumed is None else {semconv.RUN_RESUMED_STEP: _resumed}
     return [gauge(semconv.RUN_INFO, [({**_info.attributes(), **resumed}, 1)], time)]
+
+
+def ended(time: int) -> "Iterable[Metric]":
+    """Producer of `verl.run.ended`: a run that says nothing any more, and never said this, has vanished."""
+    from verl_otel.delivery.points import gauge
+
+    return [] if _outcome is None else [gauge(semconv.RUN_ENDED, [({semconv.RUN_OUTCOME: _outcome}, 1)], time)]
 
 
 def resumed(step: int) -> None:
@@ -117,21 +125,23 @@ def end() -> None:
     It carries the earliest error that this process knows of, with where that was; what the program itself ended in,
     if that is another, stands beside it.
     """
-    global _started
+    global _started, _outcome
     with _lock:
         if not _started:
             return
         _started = False
     if (last := _failure) is None:
-        events.emit(semconv.EVENT_RUN_END, {**_attributes(), semconv.RUN_OUTCOME: "finished"})
+        _outcome = "finished"
+        events.emit(semconv.EVENT_RUN_END, {**_attributes(), semconv.RUN_OUTCOME: _outcome})
         return
     first = failure.first() or last
+    _outcome = "interrupted" if last.interrupted else "failed"
     events.emit(
         semconv.EVENT_RUN_END,
         {
             **_attributes(),
             **first.where,
-            semconv.RUN_OUTCOME: "interrupted" if last.interrupted else "failed",
+            semconv.RUN_OUTCOME: _outcome,
             exception_attributes.EXCEPTION_TYPE: first.kind,
             exception_attributes.EXCEPTION_MESSAGE: first.message,
             semconv.RUN_ENDED_IN: last.kind,
@@ -185,12 +195,12 @@ def _cut_key(key: str, value: Any, *, everything: bool) -> Any:
 
 def reset() -> None:
     """Forget everything, in a forked child and between tests."""
-    global _info, _config, _started, _failure, _resumed, _lock
-    _info = _config = _failure = _resumed = None
+    global _info, _config, _started, _failure, _resumed, _outcome, _lock
+    _info = _config = _failure = _resumed = _outcome = None
     _started, _lock = False, threading.Lock()
 
 
 os.register_at_fork(after_in_child=reset)
 
 
-produce(info)
+produce(info, ended)

@@ -44,13 +44,18 @@ def _store() -> "ScalarStore":
     return ScalarStore()
 
 
-def log(data: Mapping[Any, Any], step: Any, describe: Describe) -> None:
-    """Stamp and queue what a trainer logs for `step`. Copies the mapping, converts nothing, waits for nothing."""
+def log(
+    data: Mapping[Any, Any], step: Any, describe: Describe, more: "Callable[[int], list[Metric]]" = lambda time: []
+) -> None:
+    """Stamp and queue what a trainer logs for `step`. Copies the mapping, converts nothing, waits for nothing.
+
+    `more`: metric data of the step that isn't the trainer's, made later for the same time.
+    """
     current = runtime.current()
     if (reader := current.pipeline.reader) is None:
         return
     now, copied, most = time_ns(), _settled({**data}), current.settings.max_keys
-    reader.put_snapshot(lambda: _store().snapshot(copied, int(step), now, describe, most))
+    reader.put_snapshot(lambda: [*_store().snapshot(copied, int(step), now, describe, most), *more(now)])
 
 
 def _settled(data: dict[Any, Any]) -> dict[Any, Any]:

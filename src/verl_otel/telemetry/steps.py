@@ -16,7 +16,7 @@ from opentelemetry.context import Context
 
 from verl_otel import semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import content, run
+from verl_otel.telemetry import content, run, whoami
 from verl_otel.telemetry.recording import Attributes, Recording, truncate_open
 from verl_otel.telemetry.scope import Scope, current
 
@@ -52,6 +52,7 @@ def trainer_started(
     `lane`: row of the trainer in a state timeline.
     """
     global _trainer
+    whoami.is_("trainer")
     content.not_handled()
     with _lock:
         before, _trainer = _trainer, _Trainer(read_step, read_epoch, by_log=by_log, lane=lane)

@@ -39,6 +39,8 @@ class ToolCall:
         """What the tool raised, whatever its caller makes of that."""
         self._waiting = trajectories.Waiting(trajectories.TOOL)
         self._trajectory = self._waiting.trajectory
+        if (trajectory := self._trajectory) is not None:
+            trajectory.tool_calls += 1
         here = scope.current()
         self.recording = Recording(
             semconv.SPAN_TOOL if tool.name is None else f"{semconv.SPAN_TOOL} {tool.name}",
@@ -51,10 +53,9 @@ class ToolCall:
             },
             scope=here,
             parent=_slot.holding(self),
+            sampled=trajectory is None or trajectory.has_room,
             private=True,
         )
-        if (trajectory := self._trajectory) is not None:
-            trajectory.tool_calls += 1
         if tool.arguments is not None:
             self._keep({semconv.GEN_AI_TOOL_ARGUMENTS: content.cut(tool.arguments)})
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from verl_otel import semconv
 from verl_otel.guard import guard
-from verl_otel.telemetry import content, sampling, scope
+from verl_otel.telemetry import content, sampling, scope, whoami
 from verl_otel.telemetry.instruments import count, measure, produce
 from verl_otel.telemetry.recording import Recording
 from verl_otel.telemetry.slot import Slot
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_PARTS: Final = 32
 """Numeric fields beside a reward that a trajectory shows."""
+MOST_CALLS: Final = 1000
+"""Model and tool calls that a trajectory shows, of up to 3 kB each: Tempo ends a trace at about 5 MB."""
 MOST_FAILED: Final = 100
 """Failed trajectories that were not sampled, of which a process shows the root all the same."""
 
@@ -79,6 +81,7 @@ class Trajectory:
     def __init__(self, session: Session, said: Sequence[tuple[str, str]] = (), decode: Decode | None = None) -> None:
         """Where content is captured, `said`: (role, text) of the prompt's messages, `decode`: tokens into text."""
         here = scope.current()
+        whoami.is_("agent_loop")
         self.session = session
         self.step = here.step if session.step is None else session.step
         self.validation = session.validation or here.validation
@@ -107,6 +110,11 @@ class Trajectory:
     def waiting_for(self) -> str:
         """What it waits for now: one of the words above."""
         return self.waits[-1] if self.waits else AGENT
+
+    @property
+    def has_room(self) -> bool:
+        """Whether it shows another call."""
+        return self.model_calls + self.tool_calls <= MOST_CALLS
 
     @property
     def _labels(self) -> dict[str, Any]:
@@ -180,6 +188,7 @@ class Trajectory:
             semconv.ROLLOUT_OUTCOME: outcome,
             semconv.ROLLOUT_MODEL_CALLS: self.model_calls,
             semconv.ROLLOUT_TOOL_CALLS: self.tool_calls,
+            semconv.ROLLOUT_CALLS_UNSHOWN: max(0, self.model_calls + self.tool_calls - MOST_CALLS) or None,
             semconv.ROLLOUT_RESUMED: self.resumed or None,
             semconv.ROLLOUT_STOP_REASON: self.stop_reason,
         }

@@ -6,7 +6,7 @@ from typing import Final
 from opentelemetry import context
 
 from verl_otel import runtime, semconv
-from verl_otel.telemetry import content, scope
+from verl_otel.telemetry import content, scope, whoami
 from verl_otel.telemetry.recording import Recording
 
 _INSIDE: Final = context.create_key("verl-otel-inside-worker-call")
@@ -26,6 +26,7 @@ def start(call: WorkerCall) -> Recording | None:
     if context.get_value(_INSIDE) and not runtime.current().settings.nested_worker_spans:
         return None
     content.not_handled()
+    whoami.is_(call.role, rank=call.rank)
     here = scope.current()
     named = {semconv.ROLE: call.role, semconv.WORKER_METHOD: call.method}
     return Recording(

@@ -1,4 +1,4 @@
-"""A small OTLP/HTTP receiver on loopback that keeps what it gets: protobuf, gzip or deflate, traces, metrics and logs.
+"""An OTLP sink over HTTP on loopback that keeps what it gets, as it came: protobuf, gzip or deflate.
 
 It answers by the OTLP standard (200 with an empty response, 400 for what it can't read, 404 and 415 for what it doesn't
 serve) and writes every accepted request to one capture file before it answers, so that nothing acknowledged is lost.
@@ -28,7 +28,7 @@ _REQUESTS: Final[dict[str, type[Message]]] = {
 _HEADER: Final = struct.Struct(">cI")  # signal's first letter, length of the protobuf that follows
 
 
-class Receiver:
+class Recorder:
     """Serves `http://127.0.0.1:<port>` until closed; use as a context manager.
 
     Raises `OSError` if the port is taken or the capture file can't be written.
@@ -38,14 +38,14 @@ class Receiver:
         """`capture`: file the requests are appended to. `port`: 0 takes a free one."""
         self._file: BinaryIO = capture.open("ab")
         self._lock = threading.Lock()
-        receiver = self
+        recorder = self
 
         class Handler(_Handler):
-            store = receiver._store
+            store = recorder._store
 
         self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="otlp-receiver", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="otlp-recorder", daemon=True)
 
     @property
     def endpoint(self) -> str:

@@ -1,0 +1,1 @@
+"""Runs on disk: a DuckDB file for each, written from the journal, read while it is written."""

@@ -1,0 +1,78 @@
+"""The page on a big fleet's made-up data (`verl-otel up --demo`): it opens, its report is small, its pictures."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import requests
+
+from e2e.browser import THEMES, VIEWS, tab
+from local_commands import Commands, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = ROOT / "docs" / "images"
+TAKEN = ROOT / ".work" / "pictures"
+MOST_BYTES, MOST_IMAGE_BYTES = 5_000_000, 150_000
+
+
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory):
+    return Commands(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def url(commands):
+    """Of a backend that has all of the fleet's run."""
+    with commands.up("--demo") as told:
+        wait_for(lambda: commands.runs().get("demo", {}).get("status") == "finished", "the demo isn't stored", 120)
+        yield told["url"]
+
+
+def places(url):
+    """What each view is opened with, to show the run's last steps."""
+    asked = f"{url}/api/runs/demo"
+    step = requests.get(f"{asked}/steps", timeout=10).json()["steps"][-1]
+    rows = {"step": step, "sort": "turns", "desc": "true", "limit": 1}
+    longest = requests.get(f"{asked}/trajectories", rows, timeout=10).json()["rows"][0]
+    return {
+        "timeline": {"steps": f"{step - 2}-{step}"},
+        "rollouts": {"step": step, "sort": "reward"},
+        "trace": {"trace": longest["trace"], "span": longest["span"]},
+    }
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_view_opens_and_its_picture_is_taken(chromium, url, theme):
+    TAKEN.mkdir(parents=True, exist_ok=True)
+    wanted = places(url)
+    with tab(chromium, url, theme) as page:
+        for view in VIEWS:
+            page.open(view, None if view == "runs" else "demo", **wanted.get(view, {}))
+            assert page.tab.get_by_role("alert").all_inner_texts() == [], view
+            path = TAKEN / f"{view}-{theme}.png"
+            page.take(path)
+            assert path.stat().st_size < MOST_IMAGE_BYTES
+        page.check()
+
+
+def test_pictures_of_the_readme_are_there_and_small():
+    shown = re.findall(r"docs/images/[\w-]+\.png", (ROOT / "README.md").read_text())
+    assert {ROOT / one for one in shown} == {*IMAGES.glob("*.png")} != set()
+    assert [one for one in shown if (ROOT / one).stat().st_size > MOST_IMAGE_BYTES] == []
+
+
+def test_report_of_a_thousand_steps_is_small_and_opens(chromium, commands, url, tmp_path):
+    report = tmp_path / "report.html"
+    done = commands("report", "demo", "-o", report, "--json")
+    assert json.loads(done.stdout)["bytes"] == report.stat().st_size < MOST_BYTES
+    with tab(chromium, report.as_uri(), offline=True) as page:
+        page.tab.goto(report.as_uri())
+        page.settle()
+        assert "step 1,000 of 1,000" in page.tab.locator("main").inner_text()
+        for link in page.tab.get_by_role("navigation").get_by_role("link").all():
+            link.click()
+            page.settle()
+            assert [one["label"] for one in page.pictures() if one["colors"] < 2] == [], page.tab.url
+            assert page.pictures() or "/compare/" in page.tab.url, page.tab.url
+        assert page.complaints == []
