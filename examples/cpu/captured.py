@@ -104,7 +104,7 @@ class Capture:
 
 
 def captured(database: duckdb.DuckDBPyConnection) -> Capture:
-    """Of a run's database; its tables are described in docs/local.md."""
+    """Of a run's database, points in the order of their times; its tables are described in docs/local.md."""
     senders = {
         process: _attributes(text)
         for process, text in database.execute("SELECT process, attributes FROM processes").fetchall()
@@ -133,7 +133,8 @@ def _spans(database, senders: Senders):
 
 def _numbers(database, senders: Senders):
     asked = database.execute(
-        "SELECT metric, unit, kind, time, value, attributes, process, scope FROM points JOIN series USING (series)"
+        "SELECT metric, unit, kind, time, value, attributes, process, scope FROM points JOIN series USING (series) "
+        "ORDER BY time"
     )
     for metric, unit, kind, time, value, attributes, process, scope in asked.fetchall():
         yield CapturedPoint(metric, unit, kind, time, value, _attributes(attributes), senders[process], scope=scope)
@@ -142,7 +143,7 @@ def _numbers(database, senders: Senders):
 def _histograms(database, senders: Senders):
     asked = database.execute(
         "SELECT metric, unit, time, sum, count, counts, bounds, attributes, process, scope "
-        "FROM histograms JOIN series USING (series)"
+        "FROM histograms JOIN series USING (series) ORDER BY time"
     )
     for metric, unit, time, total, count, counts, bounds, attributes, process, scope in asked.fetchall():
         yield CapturedPoint(

@@ -109,11 +109,15 @@ class Running:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(15)
         deadline = time.monotonic() + 10
-        while (left := self.processes()) and time.monotonic() < deadline:
+        while self.processes() and time.monotonic() < deadline:
             time.sleep(0.2)
-        for pid in left:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        # Again until none is there: what is about to be killed may start another.
+        deadline = time.monotonic() + 10
+        while (left := self.processes()) and time.monotonic() < deadline:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.1)
         with contextlib.suppress(ChildProcessError, subprocess.TimeoutExpired):
             self.process.wait(5)
         self._output.close()

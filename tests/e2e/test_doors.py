@@ -7,8 +7,9 @@ from verl_otel.telemetry.figures import KEY
 
 pytestmark = pytest.mark.verl
 
-# What is open at a collection depends on when it was made.
-APART = ("verl.phase.open.duration", "hw.", "verl.gpu.", "verl.step.gpu.energy", "verl.otel")
+# What is open at a collection depends on when that was.
+OPEN = ("verl.phase.open.duration", "verl.rollout.oldest.duration")
+APART = (*OPEN, "hw.", "verl.gpu.", "verl.step.gpu.energy", "verl.otel")
 
 
 def told(run):

@@ -159,13 +159,12 @@ def test_phases_and_workers_have_histograms(run):
     assert durations["verl.worker.duration", "update_weights"][0] == 4
 
 
-def test_open_phases_are_seen_while_they_last(run):
-    shown = {
-        one.attributes.get("verl.phase") or one.attributes.get("verl.worker.method")
-        for one in run.capture.points
-        if one.metric == "verl.phase.open.duration"
+def test_open_phases_are_seen_while_they_last(by_program):
+    """By the run that is collected five times a second."""
+    opened = [one for one in by_program.capture.points if one.metric == "verl.phase.open.duration"]
+    assert {"gen", "update_actor", "init_model"} <= {
+        one.attributes.get("verl.phase") or one.attributes.get("verl.worker.method") for one in opened
     }
-    assert shown, "a run of two minutes, collected every ten seconds, shows some call open"
 
 
 def test_every_name_type_unit_and_attribute_of_ours_is_written_down(run):

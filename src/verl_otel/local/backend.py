@@ -92,7 +92,8 @@ def stop(folder: Folder) -> bool:
     with contextlib.suppress(ProcessLookupError):
         os.kill(found.pid, signal.SIGTERM)
     deadline = time.monotonic() + PATIENCE
-    while _is_served(folder):
+    # The lock goes first: a process that is still on its way out would be something left running.
+    while _is_served(folder) or _is_alive(found.pid):
         if time.monotonic() > deadline:
             raise LocalError(
                 f"process {found.pid} doesn't end; `kill -9 {found.pid}` loses nothing: what it accepted is taken up "
@@ -153,6 +154,16 @@ def _is_served(folder: Folder) -> bool:
         except OSError:
             return True
     return False
+
+
+def _is_alive(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):  # started by this process, it stays until somebody asks how it ended
+        os.waitpid(pid, os.WNOHANG)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _last_words(log: Path) -> str:
