@@ -81,5 +81,5 @@ def send(url, requests):
         wait_for(lambda: any(one["status"] != "running" for one in client.runs()), "it never ended")
 
 
-def links(done):
-    return re.findall(r"^verl-otel: (http://127\.0\.0\.1:\S+)", done.stderr, re.MULTILINE)
+def links(text):
+    return re.findall(r"^verl-otel: (http://127\.0\.0\.1:\S+)", text, re.MULTILINE)

@@ -53,7 +53,10 @@ class Run:
 
     steps: int = 3
     door: str = "auto"
-    """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (a launcher of one's own), `off`."""
+    """`auto` (opentelemetry-instrument), `plugin` (VERL_OTEL_ENABLED), `program` (a launcher of one's own), `off`.
+
+    `local` is `verl-otel run`, whose backend keeps its data in the folder local.
+    """
     module: str = PPO
     """What is run, as `python -m` would; `SFT` as torchrun would, on two ranks."""
     address: str | None = None
@@ -160,10 +163,11 @@ def _launcher(run: Run) -> list[str]:
     if run.door == "program":
         return [python, str(HERE / "launcher.py"), run.module]
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"] if run.module == SFT else []
-    return [
-        *([str(folder / "opentelemetry-instrument")] if run.door == "auto" else []),
-        *(python, *torchrun, "-m", run.module),
-    ]
+    before = {
+        "auto": [str(folder / "opentelemetry-instrument")],
+        "local": [str(folder / "verl-otel"), "run", "--folder", str(run.logs / "local"), "--"],
+    }
+    return [*before.get(run.door, []), python, *torchrun, "-m", run.module]
 
 
 def arguments(run: Run, ray_folder: Path) -> list[str]:

@@ -31,14 +31,14 @@ def test_run_passes_the_exit_code_on_and_shows_where_it_is(commands):
     port = free_port()
     done = commands("run", "--port", port, "--", sys.executable, PROGRAM, "first", "--exit", 7)
     assert done.returncode == 7, done.stderr
-    assert links(done) == [f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}/#/overview/first"]
+    assert links(done.stderr) == [f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}/#/overview/first"]
 
     # The backend outlives it, and takes what comes next, whatever proxy the user has.
     pid = commands.folder.backend().pid
     proxy = {"http_proxy": "http://127.0.0.1:9", "HTTPS_PROXY": "http://127.0.0.1:9"}
     done = commands("run", "--", sys.executable, PROGRAM, "second", **proxy)
     assert done.returncode == 0, done.stderr
-    assert links(done) == [f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}/#/overview/second"]
+    assert links(done.stderr) == [f"http://127.0.0.1:{port}/", f"http://127.0.0.1:{port}/#/overview/second"]
     assert commands.folder.backend().pid == pid
     assert set(commands.runs()) == {"first", "second"}
 
