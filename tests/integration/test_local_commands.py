@@ -106,6 +106,7 @@ def test_a_port_that_is_taken_is_said_and_the_usual_ones_give_way(commands):
     with contextlib.ExitStack() as stack:
         for usual in (4317, 4318):
             held = stack.enter_context(socket.socket())
+            held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             with contextlib.suppress(OSError):  # somebody else's: as good
                 held.bind(("127.0.0.1", usual))
                 held.listen()
