@@ -9,7 +9,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from verl_otel.local.otlp.grpc import GrpcReceiver
-from verl_otel.local.otlp.http import routes
+from verl_otel.local.otlp.http import HttpReceiver
 from verl_otel.local.store.folder import Folder
 from verl_otel.local.store.store import Store
 
@@ -49,7 +49,7 @@ def served(path, token=None, limits=None):
 
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
-        app = Starlette(routes=routes(accept, token))
+        app = HttpReceiver(Starlette(), accept, token)
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()

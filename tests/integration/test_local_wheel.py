@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("wheel_program.py")
 PAGE = "verl_otel/local/page/"
-LAZY = ("duckdb", "starlette", "uvicorn", "numpy", "click", "rich")
+LAZY = ("duckdb", "orjson", "starlette", "uvicorn", "numpy", "click", "rich")
 """What a training process must not pay for."""
 
 
@@ -155,6 +155,6 @@ def test_without_extras_one_line_says_which_is_missing(plain, wheel, tmp_path):
     plain.install(f"{wheel}[cli]")
     done = plain.run("verl-otel", "up", "--folder", tmp_path / "folder", cwd=tmp_path)
     assert done.returncode == 1
-    missing = "duckdb, starlette, uvicorn missing"
+    missing = "duckdb, orjson, starlette, uvicorn missing"
     assert done.stderr == f"Error: this needs the extra `local`: pip install 'verl-otel[local]' ({missing})\n"
     assert not (tmp_path / "folder").exists()

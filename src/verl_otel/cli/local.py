@@ -17,7 +17,7 @@ from verl_otel.cli.options import as_json, told
 if TYPE_CHECKING:
     from verl_otel.local.store.folder import Backend, Folder
 
-_NEEDED: Final = ("duckdb", "starlette", "uvicorn")
+_NEEDED: Final = ("duckdb", "orjson", "starlette", "uvicorn")
 _CURVE: Final = 10
 _WIDE: Final = 200
 _EXTRA: Final = "this needs the extra `local`: pip install 'verl-otel[local]'"

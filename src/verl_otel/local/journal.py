@@ -32,7 +32,7 @@ class Limits:
     """Bytes of a segment, bytes unread at most, free bytes of the disk at least, seconds until data is on it."""
 
     segment: int = 64 << 20
-    unread: int = 1 << 30
+    unread: int = 2 << 30
     free: int = 200 << 20
     sync: float = 0.2
 

@@ -77,7 +77,12 @@ class _Server(uvicorn.Server):
     def __init__(self, app: Any, announce: Callable[[], None]) -> None:
         super().__init__(
             uvicorn.Config(
-                app, log_level="warning", access_log=False, timeout_graceful_shutdown=_GRACE, lifespan="auto"
+                app,
+                log_level="warning",
+                access_log=False,
+                proxy_headers=False,
+                timeout_graceful_shutdown=_GRACE,
+                lifespan="auto",
             )
         )
         self._announce = announce

@@ -3,7 +3,7 @@
 import contextlib
 import re
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -25,7 +25,7 @@ from verl_otel.local.answers import error, packed
 from verl_otel.local.api import QUESTIONS, Question, write_csv
 from verl_otel.local.asking import Asking, BusyError, SlowError
 from verl_otel.local.errors import LocalError
-from verl_otel.local.otlp.http import routes as otlp_routes
+from verl_otel.local.otlp.http import HttpReceiver
 from verl_otel.local.parameters import Parameters
 from verl_otel.local.queries.reading import Cursor, NotThereError, ParameterError
 from verl_otel.local.store.database import UnknownRunError
@@ -77,20 +77,15 @@ class Store(Protocol):
 
 def create_app(
     store: Store,
-    otlp: Sequence[BaseRoute] | None = None,
     *,
     token: str | None = None,
     bind: str = LOOPBACK,
     page: Path = PAGE,
 ) -> Starlette:
-    """The ASGI app. `otlp`: routes that take OTLP, default those of this package. `bind`: address it listens on.
-
-    `token`: asked of everybody. `page`: folder of the built page.
-    """
+    """The ASGI app. `bind`: address it listens on; `token`: asked of everybody; `page`: folder of the built page."""
     asking = Asking(store)
     service = _Service(store, asking)
     routes: list[BaseRoute] = [
-        *(otlp_routes(store.accept, token) if otlp is None else otlp),
         Route("/api/runs", service.list_runs),
         Route("/api/live", service.live),
         Route("/api/runs/{run:path}/curves.csv", service.csv),
@@ -109,7 +104,10 @@ def create_app(
 
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Access, bind=bind, token=token)],
+        middleware=[
+            Middleware(Access, bind=bind, token=token),
+            Middleware(HttpReceiver, accept=store.accept, token=token),
+        ],
         exception_handlers={HTTPException: _refused},
         lifespan=lifespan,
     )

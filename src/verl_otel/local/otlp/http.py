@@ -1,4 +1,4 @@
-"""OTLP over HTTP as routes for Starlette: `POST /v1/traces`, `/v1/metrics`, `/v1/logs`."""
+"""OTLP over HTTP as ASGI middleware: `POST /v1/traces`, `/v1/metrics`, `/v1/logs`."""
 
 import asyncio
 import hmac
@@ -8,8 +8,7 @@ from typing import Final
 
 from google.protobuf.json_format import MessageToDict
 from google.rpc import code_pb2, status_pb2
-from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from verl_otel.local.journal import JournalFullError
 from verl_otel.local.otlp import requests
@@ -18,6 +17,7 @@ from verl_otel.local.otlp.requests import JSON, MOST_IN, PROTOBUF, REQUESTS, Req
 Accept = Callable[[str, bytes], None]
 """Keeps a request: its signal, the protobuf. Raises `JournalFullError` for one that is to come again."""
 
+PREFIX: Final = "/v1/"
 _SMALL: Final = 64 << 10
 """Bytes of a plain request that is parsed at once: handing it to a thread would cost more."""
 _CODES: Final = {
@@ -35,19 +35,20 @@ class _GoneError(Exception):
     """The client left in the middle of its request."""
 
 
-def routes(accept: Accept, token: str | None = None) -> list[Route]:
-    """Of an app that takes OTLP; with a `token` clients must show it."""
-    return [Route("/v1/{signal:path}", _Export(accept, token))]
+class HttpReceiver:
+    """Stands before the other routes: it is asked thousands of times a second. With a `token` clients must show it."""
 
-
-class _Export:
-    """An ASGI app of its own: it is asked thousands of times a second."""
-
-    def __init__(self, accept: Accept, token: str | None) -> None:
-        self._accept = accept
+    def __init__(self, app: ASGIApp, accept: Accept, token: str | None = None) -> None:
+        self._app, self._accept = app, accept
         self._authorization = None if token is None else f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"].startswith(PREFIX):
+            await self._receive(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    async def _receive(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = dict(scope["headers"])
         content_type = headers.get(b"content-type", b"").decode("latin-1")
         as_json = content_type.partition(";")[0].strip().lower() == JSON
@@ -68,8 +69,7 @@ class _Export:
             await _answer(send, 200, b"{}" if as_json else b"", as_json, [])
 
     async def _export(self, scope: Scope, headers: dict[bytes, bytes], content_type: str, receive: Receive) -> None:
-        # Not by `path_params`: a slash at the end is no part of the name.
-        signal = scope["path"].rpartition("/v1/")[2].rstrip("/")
+        signal = scope["path"].removeprefix(PREFIX).rstrip("/")
         if signal not in REQUESTS:
             raise RequestError(404, "there is /v1/traces, /v1/metrics and /v1/logs")
         if scope["method"] != "POST":

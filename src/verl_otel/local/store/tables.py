@@ -11,8 +11,11 @@ import numpy as np
 
 _ABSENT: Final = -(1 << 63)
 
-_INT, _TEXT, _BOOL, _FLOAT, _TEXT_OF = "int", "text", "bool", "float", "text of "
-"""Kinds of columns. `_FLOAT` is never NULL: NaN is, on its way through NumPy. `_TEXT_OF`: a type, written as text."""
+_INT, _TEXT, _BOOL, _FLOAT, _TEXT_OF, _FEW = "int", "text", "bool", "float", "text of ", "few of "
+"""Kinds of columns. `_FLOAT` is never NULL: NaN is, on its way through NumPy. `_TEXT_OF`: a type, written as text.
+
+`_FEW`: the same where most rows have what others have, too; each text is read once.
+"""
 
 _TABLES: Final[dict[str, dict[str, str]]] = {
     "processes": {
@@ -49,7 +52,7 @@ _TABLES: Final[dict[str, dict[str, str]]] = {
         "sum": _TEXT_OF + "DOUBLE",
         "min": _TEXT_OF + "DOUBLE",
         "max": _TEXT_OF + "DOUBLE",
-        "bounds": _TEXT_OF + "DOUBLE[]",
+        "bounds": _FEW + "DOUBLE[]",
         "counts": _TEXT_OF + "UBIGINT[]",
     },
     "scalars": {"step": _INT, "key": _TEXT, "value": _FLOAT, "time": _INT, "attempt": _INT, "process": _INT},
@@ -156,7 +159,7 @@ def _array(kind: str, values: tuple[Any, ...]) -> Any:
             return np.array([_ABSENT if one is None else one for one in values], dtype=np.int64)
     if kind == _BOOL:
         return np.array([-1 if one is None else one for one in values], dtype=np.int8)
-    if kind != _TEXT:
+    if kind.startswith(_TEXT_OF):
         values = tuple(None if one is None else str(one) for one in values)
     found = np.empty(len(values), dtype=object)
     found[:] = values
@@ -167,7 +170,14 @@ def _statement(table: str) -> str:
     columns = _TABLES[table]
     chosen = ", ".join(_expression(name, kind) for name, kind in columns.items())
     names = ", ".join(f'"{name}"' for name in columns)
-    return f"INSERT INTO {table} ({names}) SELECT {chosen} FROM incoming"  # noqa: S608 - our own names
+    few = "".join(_once(name, kind.removeprefix(_FEW)) for name, kind in columns.items() if kind.startswith(_FEW))
+    return f"INSERT INTO {table} ({names}) SELECT {chosen} FROM incoming{few}"  # noqa: S608 - our own names
+
+
+def _once(name: str, kind: str) -> str:
+    """Joins the values of a column's different texts."""
+    texts = f'SELECT DISTINCT "{name}" FROM incoming'  # noqa: S608 - our own names
+    return f' JOIN (SELECT "{name}", "{name}"::{kind} AS "{name} read" FROM ({texts})) USING ("{name}")'  # noqa: S608
 
 
 def _expression(name: str, kind: str, source: str = "") -> str:
@@ -178,4 +188,6 @@ def _expression(name: str, kind: str, source: str = "") -> str:
         return f"nullif({column}, -1)::BOOLEAN"
     if kind == _FLOAT:
         return f"coalesce({column}, 'nan'::DOUBLE)"
+    if kind.startswith(_FEW):
+        return f'"{name} read"'
     return column if kind == _TEXT else f"{column}::{kind.removeprefix(_TEXT_OF)}"

@@ -1,6 +1,7 @@
 """The thread that takes the journal into the databases."""
 
 import contextlib
+import gc
 import itertools
 import logging
 import sys
@@ -27,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 PAUSE: Final = 0.5
 """Seconds between batches, while there is not more than one to take."""
-BATCH: Final = 8 << 20
+BATCH: Final = 16 << 20
 """Bytes of one."""
 _AGAIN: Final = 5.0
 _SUMMARY: Final = 1.0
@@ -36,6 +37,7 @@ _SILENT: Final = 30.0
 _NOT_NOW: Final = (LocalError, OSError, duckdb.OperationalError, duckdb.InternalError, duckdb.FatalException)
 """What has nothing to do with the data."""
 _SWITCH: Final = 0.0005
+_COLLECT: Final = 20_000
 _MOST_RESOURCES: Final = 20_000
 _FIELDS: Final = {"traces": "resource_spans", "metrics": "resource_metrics", "logs": "resource_logs"}
 
@@ -62,7 +64,7 @@ class Writer:
         self._saved: dict[str, float] = {}
         self._unsaved: set[str] = set()
         self._position = journal.start
-        self._switch = sys.getswitchinterval()
+        self._switch, self._thresholds = sys.getswitchinterval(), gc.get_threshold()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="store-writer", daemon=True)
         databases.on_close = self._forget
@@ -71,6 +73,8 @@ class Writer:
         """Begin."""
         # It works in Python for long: at the usual interval whoever answers requests would wait 5 ms each time.
         sys.setswitchinterval(_SWITCH)
+        # A batch's rows are in no cycle, and as many as would have them looked through again and again.
+        gc.set_threshold(_COLLECT, *self._thresholds[1:])
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,6 +82,7 @@ class Writer:
         self._stop.set()
         self._thread.join()
         sys.setswitchinterval(self._switch)
+        gc.set_threshold(*self._thresholds)
 
     @property
     def is_behind(self) -> bool:
