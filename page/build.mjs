@@ -1,12 +1,21 @@
 // Bundles the page: one script, one style sheet, an index.html and a manifest.json that names them.
 // Called by build.py, which says where to; `--watch` is for development.
 import { build, context } from "esbuild";
+import { marked } from "marked";
+import { gfmHeadingId } from "marked-gfm-heading-id";
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const [out = join(here, "dist"), sources = ""] = process.argv.slice(2).filter((one) => !one.startsWith("--"));
+
+// Headings can be gone to from a link: `guide-` keeps them apart from the page's own names.
+marked.use(gfmHeadingId({ prefix: "guide-" }));
+const markdown = {
+  name: "markdown",
+  setup: (one) => one.onLoad({ filter: /\.md$/ }, ({ path }) => ({ contents: marked.parse(readFileSync(path, "utf8")), loader: "text" })),
+};
 
 const options = {
   absWorkingDir: here,
@@ -23,6 +32,7 @@ const options = {
   jsx: "automatic",
   jsxImportSource: "preact",
   legalComments: "linked",
+  plugins: [markdown],
   metafile: true,
   logLevel: "warning",
 };
@@ -63,7 +73,7 @@ if (existsSync(out)) rmSync(out, { recursive: true });
 mkdirSync(join(out, "assets"), { recursive: true });
 if (process.argv.includes("--watch")) {
   const ending = { name: "finish", setup: (one) => one.onEnd((result) => result.errors.length || finish(result)) };
-  await (await context({ ...options, entryNames: "[name]", sourcemap: "inline", plugins: [ending] })).watch();
+  await (await context({ ...options, entryNames: "[name]", sourcemap: "inline", plugins: [markdown, ending] })).watch();
 } else {
   finish(await build(options));
   sizes();

@@ -17,7 +17,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent
 TARGET = PAGE.parent / "src" / "verl_otel" / "local" / "page"
-SOURCES = ("package.json", "package-lock.json", ".npmrc", "build.mjs", "src")
+SOURCES = ("package.json", "package-lock.json", ".npmrc", "build.mjs", "src", "../docs/alerts.md")
 
 
 class BuildError(Exception):
@@ -28,10 +28,10 @@ def digest() -> str:
     """SHA-256 of everything that the result depends on."""
     total = hashlib.sha256()
     for name in SOURCES:
-        path = PAGE / name
+        path = (PAGE / name).resolve()
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
             if file.is_file():
-                total.update(file.relative_to(PAGE).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
+                total.update(file.relative_to(PAGE.parent).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return total.hexdigest()
 
 

@@ -14,6 +14,7 @@ import { View as Batch } from "./views/batch";
 import { View as Compare } from "./views/compare";
 import { View as Curves } from "./views/curves";
 import { View as Engine } from "./views/engine";
+import { View as Guide } from "./views/guide";
 import { View as Hardware } from "./views/hardware";
 import { View as OverviewView } from "./views/overview";
 import { View as Pipeline } from "./views/pipeline";
@@ -40,6 +41,7 @@ const PLACES: Record<string, Place> = {
   engine: { title: "Engine", view: Engine, needs: "/engine" },
   hardware: { title: "Hardware", view: Hardware, needs: "/hardware" },
   pipeline: { title: "Pipeline", view: Pipeline, needs: "/pipeline" },
+  guide: { title: "What to do", view: Guide, needs: "", hidden: true },
   compare: { title: "Compare", view: Compare, needs: "/config" },
 };
 

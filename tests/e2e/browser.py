@@ -15,6 +15,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 AXE = Path(__file__).resolve().parents[2] / "page" / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = (
     "runs", "overview", "curves", "compare", "timeline", "batch", "trace", "rollouts", "engine", "hardware", "pipeline",
+    "guide",
 )  # fmt: skip
 THEMES = ("light", "dark")
 SIZE = {"width": 1280, "height": 800}

@@ -40,7 +40,7 @@ export function View({ run }: { run: string }) {
         <AxisChoice />
       </div>
       {value?.failure && <FailureCard failure={value.failure} lastGood={value.last_good_step} run={run} />}
-      {value && <Alerts alerts={value.alerts} advice={value.advice} />}
+      {value && <Alerts alerts={value.alerts} advice={value.advice} run={run} />}
       {value && <Alive overview={value} />}
       <div class="two">
         <Learning {...shared} />

@@ -9,6 +9,7 @@ import { date, seconds } from "../format";
 import { adjust, linkTo, param } from "../state";
 import { keyOf, moved } from "./timeline/keys";
 import { above, foldedAtFirst, rows as rowsOf, search, tree, type Node } from "./trace/layout";
+import { StepFiles } from "./trace/step-files";
 import { Strip } from "./trace/overview";
 import { Linked, Panel } from "./trace/panel";
 import { Waterfall } from "./trace/waterfall";
@@ -24,6 +25,7 @@ function One({ run, id }: { run: string; id: string }): JSX.Element {
   const everyRank = param("ranks") === "all";
   const answer = useAnswer<Trace>(`/api/runs/${encodeURIComponent(run)}/trace/${id}`, { skew, fold: everyRank ? "off" : "on" });
   const trace = answer.value;
+  const step = trace ? stepOf(trace) : null;
   const roots = useMemo(() => (trace ? tree(trace) : []), [trace]);
   const all = useMemo(() => rowsOf(roots, new Set()), [roots]);
   const [folded, setFolded] = useState<ReadonlySet<string>>(new Set());
@@ -127,6 +129,7 @@ function One({ run, id }: { run: string; id: string }): JSX.Element {
         })}
       >
         {trace ? <Linked trace={trace} run={run} /> : null}
+        {step === null ? null : <StepFiles run={run} step={step} />}
         <div class="toolbar">
           <label class="grow">
             Find
@@ -222,9 +225,14 @@ function One({ run, id }: { run: string; id: string }): JSX.Element {
   );
 }
 
-function nameOf({ name, spans }: Trace): string {
+function stepOf({ spans }: Trace): number | null {
   const step = spans.find(({ parent }) => parent === null)?.attributes["verl.step"];
-  return typeof step !== "number" ? name : name === "verl.step" ? `step ${step}` : `${name} of step ${step}`;
+  return typeof step === "number" ? step : null;
+}
+
+function nameOf(trace: Trace): string {
+  const step = stepOf(trace);
+  return step === null ? trace.name : trace.name === "verl.step" ? `step ${step}` : `${trace.name} of step ${step}`;
 }
 
 /** Without a trace in the URL: the traces of the steps, slowest first. */

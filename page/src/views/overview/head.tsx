@@ -63,8 +63,11 @@ export function FailureCard({ failure, lastGood, run }: { failure: Failure; last
   );
 }
 
+/** Of the alerts whose root is found in what profilers and the precision debugger recorded. */
+const DISAGREES = "VerlRolloutAndTrainerDisagree";
+
 /** Alarms come before advice, and a critical one silences it: what is slow is then a symptom. */
-export function Alerts({ alerts, advice }: { alerts: readonly Alert[]; advice: readonly Advice[] }) {
+export function Alerts({ alerts, advice, run }: { alerts: readonly Alert[]; advice: readonly Advice[]; run: string }) {
   const critical = alerts.some((one) => one.severity === "critical");
   const sorted = [...alerts].sort((a, b) => Number(b.severity === "critical") - Number(a.severity === "critical") || a.since - b.since);
   if (alerts.length === 0 && advice.length === 0) return null;
@@ -75,7 +78,14 @@ export function Alerts({ alerts, advice }: { alerts: readonly Alert[]; advice: r
           <strong>
             {one.severity === "critical" ? "✕ critical" : "▲ warning"}
           </strong>{" "}
-          {one.summary} <span class="muted">({one.name}, since {ago(one.since, now.value).replace(" ago", "")}; {one.runbook})</span>
+          {one.summary} <span class="muted">({one.name}, since {ago(one.since, now.value).replace(" ago", "")})</span>{" "}
+          <a href={linkTo("guide", run, { at: one.runbook.split("#")[1] })}>What to do</a>
+          {one.name.startsWith(DISAGREES) && (
+            <>
+              {" · "}
+              <a href={linkTo("hardware", run)}>What profilers and dumps wrote</a>
+            </>
+          )}
         </p>
       ))}
       {!critical &&

@@ -5,6 +5,31 @@ import { Frame } from "../../chart/frame";
 import { bytes } from "../../format";
 import { linkTo } from "../../state";
 
+/** By their paths, which are read where they were written: a page that hands out files would give them to everybody here. */
+export function Files({ files, run, step }: { files: readonly ProfileFile[]; run: string; step: number | null }): JSX.Element {
+  return (
+    <ul>
+      {files.map((one) => (
+        <li key={one.path}>
+          <span>{one.tool}</span>{" "}
+          <span class="muted">
+            {one.role === null ? "" : `${one.role}/${one.rank ?? "—"}`} {bytes(one.bytes)}
+          </span>{" "}
+          <code>{one.path}</code>
+        </li>
+      ))}
+      {files.some(({ mergeable }) => mergeable) ? (
+        <li class="muted">
+          All ranks on one clock, for ui.perfetto.dev:{" "}
+          <code>
+            verl-otel export {run} --to perfetto{step === null ? "" : ` --step ${step}`}
+          </code>
+        </li>
+      ) : null}
+    </ul>
+  );
+}
+
 export function Profiles({ run }: { run: string }): JSX.Element | null {
   const answer = useAnswer<{ files: ProfileFile[] }>(`/api/runs/${encodeURIComponent(run)}/profiles`);
   const files = answer.value?.files ?? [];
@@ -31,24 +56,12 @@ export function Profiles({ run }: { run: string }): JSX.Element | null {
             {step === null ? "step not told" : `step ${step}`}{" "}
             <span class="muted">{files.filter((one) => one.step === step).length} files</span>
           </summary>
-          <ul>
-            {step === null ? null : (
-              <li>
-                <a href={linkTo("batch", run, { step })}>The batch of step {step}</a>
-              </li>
-            )}
-            {files
-              .filter((one) => one.step === step)
-              .map((one) => (
-                <li key={one.path}>
-                  <span>{one.tool}</span>{" "}
-                  <span class="muted">
-                    {one.role === null ? "" : `${one.role}/${one.rank ?? "—"}`} {bytes(one.bytes)}
-                  </span>{" "}
-                  <code>{one.path}</code>
-                </li>
-              ))}
-          </ul>
+          {step === null ? null : (
+            <p>
+              <a href={linkTo("batch", run, { step })}>The batch of step {step}</a>
+            </p>
+          )}
+          <Files files={files.filter((one) => one.step === step)} run={run} step={step} />
         </details>
       ))}
     </Frame>
