@@ -76,3 +76,19 @@ def test_report_of_a_thousand_steps_is_small_and_opens(chromium, commands, url, 
             assert [one["label"] for one in page.pictures() if one["colors"] < 2] == [], page.tab.url
             assert page.pictures() or "/compare/" in page.tab.url, page.tab.url
         assert page.complaints == []
+
+
+def test_what_is_beyond_the_rows_sent_at_once_is_reached(chromium, url):
+    lanes = requests.get(f"{url}/api/runs/demo/timeline", {"width": 10, "rows": 0}, timeout=10).json()["total_lanes"]
+    worst = requests.get(f"{url}/api/runs/demo/timeline", {"rows": 1, "order": "idle"}, timeout=10).json()["lanes"]
+    assert lanes > 1024
+    with tab(chromium, url) as page:
+        page.open("timeline", "demo", order="idle")
+        page.tab.get_by_text(f"16 of {lanes:,} rows, the worst by idle share").wait_for()
+        assert page.tab.locator(".lane-labels button").first.inner_text() == worst[0]["lane"]
+        page.open("rollouts", "demo")
+        page.tab.get_by_role("button", name="1,000 after").click()
+        page.settle()
+        assert "after the first 1,000" in page.frame("What did the model do?").inner_text()
+        assert not page.tab.get_by_role("button", name="1,000 before").is_disabled()
+        page.check()

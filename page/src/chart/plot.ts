@@ -157,7 +157,7 @@ export function nameThresholds(plot: uPlot, thresholds: readonly Threshold[]): v
 export function drawMarks(plot: uPlot, marks: readonly PlacedMark[]): void {
   const { ctx: context, bbox } = plot;
   const ratio = uPlot.pxRatio;
-  let taken = -Infinity;
+  let [drawn, taken] = [-Infinity, -Infinity];
   context.save();
   context.font = `600 ${9 * ratio}px system-ui, sans-serif`;
   context.textAlign = "center";
@@ -166,7 +166,10 @@ export function drawMarks(plot: uPlot, marks: readonly PlacedMark[]): void {
   for (const mark of marks) {
     const x = plot.valToPos(mark.x, "x", true);
     if (!(x >= bbox.left && x <= bbox.left + bbox.width)) continue;
-    const color = paint(SERIOUS.has(mark.kind) ? "--error" : "--muted");
+    const serious = SERIOUS.has(mark.kind);
+    if (!serious && x - drawn < 6 * ratio) continue; // a checkpoint every pixel would be a curtain
+    drawn = x;
+    const color = paint(serious ? "--error" : "--muted");
     context.strokeStyle = faded(color, 0.45);
     context.setLineDash([2 * ratio, 3 * ratio]);
     line(context, x, bbox.top, x, bbox.top + bbox.height);

@@ -25,11 +25,15 @@ export function View({ run }: { run: string }): JSX.Element {
   const choice = useStep(run, true);
   const path = `/api/runs/${encodeURIComponent(run)}/trajectories`;
   const [limit, setLimit] = useState(PAGE);
+  const [offset, setOffset] = useState(0);
   const [sort, descending] = [param("sort") || "start", param("desc") !== "no"];
   const validation = param("validation") === "yes" ? true : param("validation") === "no" ? false : null;
   const filter = { step: choice.step, validation, uid: param("uid") || null, search: param("q") || null };
-  useEffect(() => setLimit(PAGE), [JSON.stringify(filter), sort, descending]);
-  const answer = useAnswer<Trajectories>(path, { ...filter, sort, desc: descending, limit });
+  useEffect(() => {
+    setLimit(PAGE);
+    setOffset(0);
+  }, [JSON.stringify(filter), sort, descending]);
+  const answer = useAnswer<Trajectories>(path, { ...filter, sort, desc: descending, limit, offset });
   const { rows = [], total = 0, distributions } = answer.value ?? {};
   const opened = param("open");
   const filtered = Object.values(filter).some((one) => one !== null);
@@ -42,7 +46,7 @@ export function View({ run }: { run: string }): JSX.Element {
       <Frame
         title={choice.step === null ? "What did the model do?" : `What did the model do in step ${choice.step}?`}
         good="Good: few that stop by length, few failed, and turns and seconds without a long tail."
-        note={answer.value ? `${count(rows.length)} of ${count(total)} trajectories` : undefined}
+        note={answer.value ? `${count(rows.length)} of ${count(total)} trajectories${offset ? `, after the first ${count(offset)}` : ""}` : undefined}
         answer={answer}
         empty={empty}
         height={empty ? 0 : 420}
@@ -84,15 +88,27 @@ export function View({ run }: { run: string }): JSX.Element {
           onOpen={({ trace, span }) => adjust({ open: opened === `${trace}/${span}` ? null : `${trace}/${span}` })}
           onEnd={() => rows.length >= limit && limit < MOST && setLimit(limit + PAGE)}
         />
-        {limit >= MOST && total > MOST ? (
-          <p class="muted">The first {count(MOST)} are here: a filter or another order brings the others.</p>
-        ) : null}
+        {total > MOST ? <Pager offset={offset} total={total} onMove={(next) => (setLimit(PAGE), setOffset(next))} /> : null}
       </Frame>
       {opened ? <Opened run={run} opened={opened} /> : null}
       {choice.step === null ? <SignalByStep run={run} /> : <Extremes run={run} step={choice.step} />}
       {choice.step !== null ? <Groups run={run} step={choice.step} /> : null}
       <Tools run={run} />
     </div>
+  );
+}
+
+/** Leads to the rows after those that the server gives at once. */
+function Pager({ offset, total, onMove }: { offset: number; total: number; onMove: (offset: number) => void }): JSX.Element {
+  return (
+    <p class="button-row">
+      <button type="button" disabled={offset === 0} onClick={() => onMove(Math.max(0, offset - MOST))}>
+        ← {count(MOST)} before
+      </button>
+      <button type="button" disabled={offset + MOST >= total} onClick={() => onMove(offset + MOST)}>
+        {count(MOST)} after →
+      </button>
+    </p>
   );
 }
 

@@ -5,7 +5,7 @@ import type { Steps, Timeline } from "../api";
 import { isReport, useAnswer } from "../api";
 import { Frame } from "../chart/frame";
 import { clamp, same, zoom, type Range } from "../chart/range";
-import { seconds, share } from "../format";
+import { count, seconds, share } from "../format";
 import { selectTimes, stepsOf, timesOf } from "../link";
 import { adjust, go, lanes as laneFilter, param, steps as stepRange, times } from "../state";
 import { cellsOf, fleetOf, MANY, worst, type Order } from "./timeline/cells";
@@ -80,7 +80,10 @@ export function View({ run }: { run: string }): JSX.Element {
   const order = (["gap", "idle", "errors"].includes(param("order")) ? param("order") : "gap") as Order;
   const byWeights = param("colour") === "weights";
   const many = rows.length > MANY;
-  const top = useMemo(() => (data && many ? worst(data.lanes, rows, order, TOP) : []), [data, rows, many, order]);
+  // Of more rows than were sent the worst may be among the others.
+  const elsewhere = useAnswer<Timeline>(many && remote ? path : null, { ...asked, order, rows: TOP }).value;
+  const bad = elsewhere ? { data: elsewhere, rows: elsewhere.lanes.map((_, row) => row) } : { data, rows };
+  const top = useMemo(() => (bad.data && many ? worst(bad.data.lanes, bad.rows, order, TOP) : []), [bad.data, rows, many, order]);
   const columns = useMemo(() => (data && many ? fleetOf(data, rows) : []), [data, rows, many]);
   const cells = data ? cellsOf(data) : null;
   const open = (trace: string, span: string): void => go("trace", { trace, span });
@@ -110,7 +113,7 @@ export function View({ run }: { run: string }): JSX.Element {
         good="Good: rows full of colour; hatching (idle or waiting) short and the same for all."
         note={
           data
-            ? `${rows.length} of ${data.total_lanes} rows, ${seconds((view[1] - view[0]) / 1000)}${data.spans ? `, ${data.spans.length} spans` : ""}`
+            ? `${count(rows.length)} of ${count(data.total_lanes)} rows, ${seconds((view[1] - view[0]) / 1000)}${data.spans ? `, ${count(data.spans.length)} spans` : ""}`
             : undefined
         }
         answer={answer}
@@ -131,19 +134,19 @@ export function View({ run }: { run: string }): JSX.Element {
         />
         {map ? <Minimap data={map} view={view} bounds={bounds} onView={show} /> : null}
         {data && rows.length === 0 ? (
-          <p class="empty">No row fits the filter. Take a term away, or press × to see all {data.lanes.length}.</p>
+          <p class="empty">No row fits the filter. Take a term away, or press × to see all {count(data.lanes.length)}.</p>
         ) : null}
         {shared && many ? (
           <>
             <h4>The fleet</h4>
             <Fleet data={shared.data} columns={columns} rows={rows.length} view={view} bounds={bounds} origin={bounds[0]} onView={show} />
             <h4>
-              {top.length} of {rows.length} rows, the worst by{" "}
+              {top.length} of {count(bad.data === data ? rows.length : data!.total_lanes)} rows, the worst by{" "}
               {order === "gap" ? "seconds over the median" : order === "idle" ? "idle share" : "errors"}
             </h4>
-            <Lanes {...shared} id="worst" title="The worst rows" rows={top} />
+            <Lanes {...shared} data={bad.data!} cells={cellsOf(bad.data!)} id="worst" title="The worst rows" rows={top} />
             <h4>
-              {data!.lanes.length < data!.total_lanes ? `The first ${rows.length} of ${data!.total_lanes} rows` : `All ${rows.length} rows`}
+              {data!.lanes.length < data!.total_lanes ? `The first ${count(rows.length)} of ${count(data!.total_lanes)} rows` : `All ${count(rows.length)} rows`}
             </h4>
           </>
         ) : null}
@@ -152,7 +155,7 @@ export function View({ run }: { run: string }): JSX.Element {
         {data ? <Legend states={data.states} weights={byWeights && !!data.spans} /> : null}
         {data && data.lanes.length < data.total_lanes ? (
           <p class="muted">
-            {data.lanes.length} of {data.total_lanes} rows were sent: a filter shows others.
+            {count(data.lanes.length)} of {count(data.total_lanes)} rows were sent: a filter shows others.
           </p>
         ) : null}
       </Frame>

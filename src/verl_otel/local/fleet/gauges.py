@@ -75,6 +75,8 @@ def _gpus(fleet: Fleet, batch: Batch, step: Step, place: int, time: int) -> None
             (hardware.TEMPERATURE, heat),
         ):
             batch.point(teller, _named(metric), time, value, gpu)
+        for state, is_in in (("ok", 1.0), ("failed", 0.0)):
+            batch.point(teller, _named(hardware.STATUS), time, is_in, {**gpu, hardware.HW_STATE: state})
 
 
 def _engines(fleet: Fleet, batch: Batch, step: Step, place: int, time: int) -> None:
