@@ -1,12 +1,11 @@
 """Answers of the API: JSON in which what is no number is null, packed where the client can unpack it."""
 
 import gzip
-import json
-import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,28 +18,15 @@ _FRESH: Final = {"cache-control": "no-store", "vary": "accept-encoding"}
 
 def encoded(value: Any) -> bytes:
     """JSON. NaN and infinities, of which it knows nothing, become null."""
-    try:
-        return _dumped(value)
-    except ValueError:
-        return _dumped(_cleaned(value))
-
-
-def _dumped(value: Any) -> bytes:
-    return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain).encode()
+    return orjson.dumps(value, default=_plain)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return float(value)
+    if isinstance(value, tuple):  # one with names
+        return list(value)
     raise TypeError(f"{type(value).__name__} has no JSON")
-
-
-def _cleaned(value: Any) -> Any:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {key: _cleaned(one) for key, one in value.items()}
-    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def packed(request: Request, value: Any) -> Response:
