@@ -60,7 +60,7 @@ export interface Mark { time: number; step: number | null; kind: "checkpoint" | 
 /** GET /api/runs/{id}/steps?from=&to=&bins=400 -> Steps: seconds of each phase by step; `rest` is what no phase explains. */
 export interface Steps { steps: number[]; width: number; phases: Record<string, (number | null)[]>; total: (number | null)[]; rest: (number | null)[]; start: (number | null)[]; end: (number | null)[]; trace: (string | null)[]; rev: number }
 
-/** GET /api/runs/{id}/timeline?from=&to=&width=1200&rows=&filter=&order=: lanes by time (ms). `cells`: base64 of uint8[rows*width], index into `states`; 0 is nothing known. Below pixel scale `spans` instead. */
+/** GET /api/runs/{id}/timeline?from=&to=&width=1200&rows=&filter=&order=&colour=weights: lanes by time (ms). `cells`: base64 of uint8[rows*width], index into `states`; 0 is nothing known. Below pixel scale `spans` instead. */
 export interface Timeline {
   from: number; to: number; width: number;
   lanes: Lane[]; total_lanes: number;

@@ -34,7 +34,7 @@ export function comparePhases(a: string, b: string): number {
     const index = PHASES.findIndex(([names]) => names.test(phase));
     return index < 0 ? PHASES.length : index;
   };
-  return place(a) - place(b) || a.localeCompare(b);
+  return place(a) - place(b) || a.localeCompare(b, undefined, { numeric: true });
 }
 
 const RUNS = 8;

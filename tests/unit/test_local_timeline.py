@@ -75,6 +75,35 @@ def test_a_replica_generates_while_it_is_busy_and_says_what_was_done_to_it(rows)
     assert found["lanes"][0]["kind"] == "replica"
 
 
+def generations(rows, versions):
+    """A second for each version of the weights, in so many parts that cells are answered."""
+    for place, version in enumerate(versions):
+        for part in range(100):
+            begin = place + part * 0.01
+            told = {} if version is None else {"verl__weights__version": version}
+            rows.span("verl.replica.busy", begin, begin + 0.01, lane="replica/0", replica=0, role="rollout", **told)
+
+
+def test_a_replica_is_told_by_its_weights_where_that_is_asked(rows):
+    generations(rows, [3, 4, None])
+    crowd(rows, begin=0)
+    found = timeline(rows.cursor(), ms(0), ms(3), width=3, by_weights=True)
+    assert painted(found)["replica/0"] == ["weights 3", "weights 4", "gen"]
+    assert painted(found)["actor/0"][0] == "update_actor"
+    assert painted(timeline(rows.cursor(), ms(0), ms(3), width=3))["replica/0"] == ["gen", "gen", "gen"]
+
+
+def test_of_many_versions_some_share_a_state_and_of_none_there_is_none(rows):
+    generations(rows, [0, 1, 2, 319])
+    found = timeline(rows.cursor(), ms(0), ms(4), width=4, by_weights=True)
+    assert painted(found)["replica/0"] == ["weights 0 to 9"] * 3 + ["weights 310 to 319"]
+    assert len([one for one in found["states"] if one.startswith("weights")]) == 32
+    other = Rows()
+    other.process()
+    crowd(other)
+    assert not [one for one in timeline(other.cursor(), by_weights=True)["states"] if one.startswith("weights")]
+
+
 def test_few_spans_are_answered_as_they_are(rows):
     span = rows.span(
         "verl.replica.busy", 1, 2, lane="replica/0", replica=0, step=3, trace="x", verl__weights__version=7

@@ -19,12 +19,17 @@ export function stackOrder(states: readonly string[]): number[] {
   return states.map((_, index) => index).sort((a, b) => rest(states[a]!) - rest(states[b]!) || comparePhases(states[a]!, states[b]!));
 }
 
+/** What the server calls a version of the weights, or some that follow each other. */
+export const isWeights = (state: string): boolean => state.startsWith("weights ");
+
 function paintOf(state: string): Paint {
   if (state === "") return { color: "" };
   if (state === "error") return { color: paint("--error") };
   const hatch = hatchOf(state);
   return hatch ? { color: paint("--muted"), hatch } : { color: phaseColor(state) };
 }
+
+const shadeOf = (at: number, dark: boolean): Paint => ({ color: dark ? `hsl(208 70% ${24 + 46 * at}%)` : `hsl(208 75% ${82 - 50 * at}%)` });
 
 /** Colours of the theme that is on; the same object until it changes, so that a picture knows when to paint again. */
 const looks = computed(() => {
@@ -36,7 +41,10 @@ const looks = computed(() => {
     grid: paint("--grid"),
     error: paint("--error"),
     accent: paint("--accent"),
-    states: (names: readonly string[]): Paint[] => names.map(paintOf),
+    states: (names: readonly string[]): Paint[] => {
+      const versions = names.filter(isWeights);
+      return names.map((name) => (isWeights(name) ? shadeOf(versions.indexOf(name) / Math.max(1, versions.length - 1), dark) : paintOf(name)));
+    },
     /** What a row that rests looks like: hatched, or faint where the row is too thin for that. */
     idle: (height: number): Paint => (height >= HATCH_FROM ? paintOf("idle") : { color: faded("--muted", 0.22) }),
     /** Of a batch's cells: nothing, its own code, the kinds, and the kinds again where they failed. */
@@ -45,11 +53,7 @@ const looks = computed(() => {
       return [{ color: "" }, { color: paint("--phase-unknown") }, ...kinds, ...kinds];
     },
     /** A weight version is a step of lightness of one hue: the newest stands out most. */
-    weights: (): Paint[] =>
-      Array.from({ length: SHADES }, (_, n) => {
-        const at = n / (SHADES - 1);
-        return { color: dark ? `hsl(208 70% ${24 + 46 * at}%)` : `hsl(208 75% ${82 - 50 * at}%)` };
-      }),
+    weights: (): Paint[] => Array.from({ length: SHADES }, (_, n) => shadeOf(n / (SHADES - 1), dark)),
   };
 });
 

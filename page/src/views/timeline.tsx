@@ -36,7 +36,9 @@ export function View({ run }: { run: string }): JSX.Element {
   const map = whole.value;
   // All rows are here, so typing filters at once; only of more rows than are sent the server must choose.
   const remote = !isReport && map !== undefined && map.total_lanes > map.lanes.length && filter.mistakes.length === 0;
+  const byWeights = param("colour") === "weights";
   const asked = {
+    ...(byWeights && !isReport ? { colour: "weights" } : {}),
     ...(chosen ? { from: chosen[0], to: chosen[1] } : {}),
     ...(remote && laneFilter.value ? { filter: laneFilter.value } : {}),
     width,
@@ -78,7 +80,6 @@ export function View({ run }: { run: string }): JSX.Element {
 
   const rows = useMemo(() => (data ? (remote ? data.lanes.map((_, row) => row) : select(data.lanes, filter)) : []), [data, filter, remote]);
   const order = (["gap", "idle", "errors"].includes(param("order")) ? param("order") : "gap") as Order;
-  const byWeights = param("colour") === "weights";
   const many = rows.length > MANY;
   // Of more rows than were sent the worst may be among the others.
   const elsewhere = useAnswer<Timeline>(many && remote ? path : null, { ...asked, order, rows: TOP }).value;
@@ -127,7 +128,6 @@ export function View({ run }: { run: string }): JSX.Element {
           order={order}
           byWeights={byWeights}
           many={many}
-          spans={!!data?.spans}
           onFit={() => show(bounds)}
           onStep={stepBy}
           onZoom={(factor) => show(zoom(view, factor, (view[0] + view[1]) / 2, bounds))}
@@ -152,7 +152,7 @@ export function View({ run }: { run: string }): JSX.Element {
         ) : null}
         {shared && rows.length ? <Lanes {...shared} id="lanes" title="Timeline" rows={rows} /> : null}
         {data?.spans?.length === 0 ? <p class="muted">Nothing was told of this time.</p> : null}
-        {data ? <Legend states={data.states} weights={byWeights && !!data.spans} /> : null}
+        {data ? <Legend states={data.states} weights={byWeights} /> : null}
         {data && data.lanes.length < data.total_lanes ? (
           <p class="muted">
             {count(data.lanes.length)} of {count(data.total_lanes)} rows were sent: a filter shows others.

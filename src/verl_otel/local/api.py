@@ -75,6 +75,7 @@ QUESTIONS: Final[Mapping[str, Question]] = {
         asked.count("rows", MOST_ROWS),
         asked.text("filter"),
         asked.text("order", "name"),
+        by_weights=asked.text("colour") == "weights",
     ),
     "stragglers": lambda cursor, asked, run, names: stragglers(
         cursor, asked.whole("from"), asked.whole("to"), asked.text("phase") or None

@@ -1,10 +1,10 @@
 // What the colours and hatches of a timeline mean.
 import type { JSX } from "preact";
 import { comparePhases, phaseVar } from "../../colors";
-import { hatchOf } from "../looks";
+import { hatchOf, isWeights } from "../looks";
 
 export function Legend({ states, weights }: { states: readonly string[]; weights?: boolean }): JSX.Element {
-  const named = states.filter(Boolean).sort((a, b) => Number(!!hatchOf(a)) - Number(!!hatchOf(b)) || comparePhases(a, b));
+  const named = states.filter((state) => state && !isWeights(state)).sort((a, b) => Number(!!hatchOf(a)) - Number(!!hatchOf(b)) || comparePhases(a, b));
   return (
     <ul class="legend-list" aria-label="What the colours mean">
       {named.map((state) => {

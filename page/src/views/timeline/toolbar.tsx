@@ -10,13 +10,12 @@ export interface ToolbarProps {
   order: Order;
   byWeights: boolean;
   many: boolean;
-  spans: boolean;
   onFit: () => void;
   onStep: (direction: 1 | -1) => void;
   onZoom: (factor: number) => void;
 }
 
-export function Toolbar({ filter, order, byWeights, many, spans, onFit, onStep, onZoom }: ToolbarProps): JSX.Element {
+export function Toolbar({ filter, order, byWeights, many, onFit, onStep, onZoom }: ToolbarProps): JSX.Element {
   return (
     <div class="toolbar">
       <label class="grow">
@@ -78,7 +77,6 @@ export function Toolbar({ filter, order, byWeights, many, spans, onFit, onStep, 
           {filter.mistakes.join("; ")}
         </p>
       ) : null}
-      {byWeights && !spans ? <p class="hint">Zoom in until spans are drawn: weight versions are told by span.</p> : null}
     </div>
   );
 }

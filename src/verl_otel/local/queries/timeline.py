@@ -32,7 +32,8 @@ UNKNOWN: Final = ""
 IDLE: Final = "idle"
 ERROR: Final = "error"
 _FIXED: Final = (UNKNOWN, IDLE, ERROR)
-_MOST_STATES: Final = 200
+_MOST_STATES: Final = 180
+_MOST_SHADES: Final = 32
 _BASE: Final = 32
 """States come from SQL as one character each, from the blank on."""
 
@@ -54,6 +55,13 @@ _KINDS: Final = """
     WHERE lane IS NOT NULL AND start < $to AND "end" > $from GROUP BY ALL ORDER BY length DESC
 """
 
+_VERSIONS: Final = """
+    SELECT min(version) AS oldest, max(version) AS newest FROM (
+        SELECT try_cast(attributes ->> $version AS BIGINT) AS version FROM spans
+        WHERE lane IS NOT NULL AND name IN (SELECT unnest($works)) AND start < $to AND "end" > $from
+    )
+"""
+
 # Of each lane and pixel the state that covers most of it; of equals the one whose spans are shorter, since it lies
 # within the other. Weight, state and error are one number, so that the greatest is found without sorting.
 _CELLS: Final = """
@@ -61,7 +69,9 @@ _CELLS: Final = """
         unnest($weights) AS weight),
     who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number),
     seen AS (
-        SELECT number, state, weight, error, greatest(start - $from, 0) AS start, least("end", $to) - $from AS "end"
+        SELECT number, weight, error, CASE WHEN $shades > 0 AND spans.name IN (SELECT unnest($works))
+            THEN coalesce($shade + (try_cast(attributes ->> $version AS BIGINT) - $oldest) // $each, state)
+            ELSE state END AS state, greatest(start - $from, 0) AS start, least("end", $to) - $from AS "end"
         FROM spans JOIN who USING (lane)
         JOIN kinds ON spans.name = kinds.name AND coalesce(spans.phase, '') = kinds.phase
         WHERE start < $to AND "end" > $from
@@ -120,10 +130,12 @@ def timeline(
     most: int = MOST_ROWS,
     text: str = "",
     order: str = "name",
+    *,
+    by_weights: bool = False,
 ) -> dict[str, Any]:
     """Between two times in ms, default the whole run, in `width` columns and `most` rows; `text` chooses lanes.
 
-    Raises `ParameterError`.
+    `by_weights`: what a replica generates is told by the version of its weights. Raises `ParameterError`.
     """
     if not 1 <= width <= MOST_COLUMNS:
         raise ParameterError(f"width is {width}: it may be 1 to {MOST_COLUMNS}")
@@ -139,7 +151,9 @@ def timeline(
         raise ParameterError("the time asked for ends before it begins")
     everyone = ordered(lanes(cursor, window.begin, window.end, semconv.SPAN_WORKER), "name")
     kinds = _kinds(cursor, window)
-    painted, densest = _painted(cursor, everyone, kinds, window)
+    shades = _shades(cursor, window) if by_weights else _Shades()
+    states = [*kinds.states, *shades.names]
+    painted, densest = _painted(cursor, everyone, kinds, shades, window)
     there = chosen(everyone, text)
     shown = ordered(there, order)[:most]
     answer = {
@@ -147,14 +161,14 @@ def timeline(
         "to": window.end / MILLISECOND,
         "width": width,
         "total_lanes": len(there),
-        "states": kinds.states,
+        "states": states,
         "cells": None,
         "counts_max": None,
         "spans": None,
         "composition": None,
     }
     if len(there) > FLEET:
-        answer["composition"] = {"states": _composition([painted[one.lane] for one in there], len(kinds.states), width)}
+        answer["composition"] = {"states": _composition([painted[one.lane] for one in there], len(states), width)}
     if sum(one.spans for one in shown) <= min(MOST_SPANS, len(shown) * width // WIDE_ENOUGH):
         answer["spans"] = _spans(cursor, shown, window)
     else:
@@ -172,6 +186,26 @@ class _Kinds:
     phases: list[str]
     numbers: list[int]
     weights: list[int]
+
+
+@dataclass(frozen=True)
+class _Shades:
+    """Versions of the weights, oldest first, `each` of them to a state."""
+
+    oldest: int = 0
+    each: int = 1
+    names: Sequence[str] = ()
+
+
+def _shades(cursor: Cursor, window: _Window) -> _Shades:
+    asked = {"from": window.begin, "to": window.end, "version": path(semconv.WEIGHTS_VERSION), "works": list(_WORKS)}
+    found = row(cursor, _VERSIONS, asked) or {}
+    oldest, newest = found["oldest"], found["newest"]
+    if oldest is None:
+        return _Shades()
+    each = -(-(newest - oldest + 1) // _MOST_SHADES)
+    firsts = range(oldest, newest + 1, each)
+    return _Shades(oldest, each, [f"weights {one}" + (f" to {one + each - 1}" if each > 1 else "") for one in firsts])
 
 
 def _kinds(cursor: Cursor, window: _Window) -> _Kinds:
@@ -195,7 +229,7 @@ def _state(name: str, phase: str) -> str:
 
 
 def _painted(
-    cursor: Cursor, there: Sequence[Lane], kinds: _Kinds, window: _Window
+    cursor: Cursor, there: Sequence[Lane], kinds: _Kinds, shades: _Shades, window: _Window
 ) -> tuple[dict[str, bytes], int | None]:
     """A byte for each column of each lane, and the most spans of a cell; sets the lanes' idle shares."""
     if not there:
@@ -208,6 +242,12 @@ def _painted(
         "phases": kinds.phases,
         "states": kinds.numbers,
         "weights": kinds.weights,
+        "works": list(_WORKS),
+        "version": path(semconv.WEIGHTS_VERSION),
+        "shades": len(shades.names),
+        "shade": len(kinds.states),
+        "oldest": shades.oldest,
+        "each": shades.each,
         "lanes": [one.lane for one in there],
         "error": _FIXED.index(ERROR),
         "base": _BASE,
