@@ -56,5 +56,5 @@ def test_an_engine_that_disagrees_leads_to_what_to_do_and_to_what_profilers_wrot
         page.open("trace", RUN, trace=trace)
         page.tab.get_by_text("1 file of profilers").click()
         assert page.tab.get_by_text(FILE).is_visible()
-        assert page.tab.get_by_text(f"verl-otel export {RUN} --to perfetto --step 2").is_visible()
+        assert page.tab.get_by_text(f"verl-otel export {RUN} --to perfetto --profiler --step 2").is_visible()
         page.check()

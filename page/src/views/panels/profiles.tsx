@@ -22,7 +22,7 @@ export function Files({ files, run, step }: { files: readonly ProfileFile[]; run
         <li class="muted">
           All ranks on one clock, for ui.perfetto.dev:{" "}
           <code>
-            verl-otel export {run} --to perfetto{step === null ? "" : ` --step ${step}`}
+            verl-otel export {run} --to perfetto --profiler{step === null ? "" : ` --step ${step}`}
           </code>
         </li>
       ) : null}
