@@ -92,3 +92,35 @@ def test_what_is_beyond_the_rows_sent_at_once_is_reached(chromium, url):
         assert "after the first 1,000" in page.frame("What did the model do?").inner_text()
         assert not page.tab.get_by_role("button", name="1,000 before").is_disabled()
         page.check()
+
+
+def drag(page, strip, begin, end):
+    """Over a strip, from and to a share of its width."""
+    box = strip.bounding_box()
+    middle = box["y"] + box["height"] / 2
+    page.tab.mouse.move(box["x"] + begin * box["width"], middle)
+    page.tab.mouse.down()
+    page.tab.mouse.move(box["x"] + end * box["width"], middle, steps=5)
+    page.tab.mouse.up()
+    page.tab.wait_for_timeout(300)  # only where a gesture rests goes into the address
+    page.settle()
+
+
+@pytest.mark.parametrize(("view", "parameter"), [("timeline", "times"), ("trace", "part")])
+def test_a_drag_over_the_whole_chooses_a_part_and_one_within_it_moves_it(chromium, url, view, parameter):
+    step = requests.get(f"{url}/api/runs/demo/steps", timeout=10).json()["trace"][-1]
+
+    def part():
+        first, last = re.search(rf"{parameter}=([\d.]+)-([\d.]+)", page.tab.url).groups()
+        return float(first), float(last)
+
+    with tab(chromium, url) as page:
+        page.open(view, "demo", **({"trace": step} if view == "trace" else {}))
+        strip = page.tab.locator(".minimap canvas").first
+        drag(page, strip, 0.2, 0.6)
+        first, last = part()
+        drag(page, strip, 0.4, 0.5)
+        moved, end = part()
+        assert moved - first == pytest.approx((last - first) / 4, rel=0.05)
+        assert end - moved == pytest.approx(last - first, rel=0.01)
+        page.check()

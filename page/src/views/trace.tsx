@@ -10,7 +10,7 @@ import { adjust, linkTo, param } from "../state";
 import { keyOf, moved } from "./timeline/keys";
 import { above, foldedAtFirst, rows as rowsOf, search, tree, type Node } from "./trace/layout";
 import { StepFiles } from "./trace/step-files";
-import { Strip } from "./trace/overview";
+import { Overview } from "./trace/overview";
 import { Linked, Panel } from "./trace/panel";
 import { Waterfall } from "./trace/waterfall";
 import "./views.css";
@@ -200,7 +200,7 @@ function One({ run, id }: { run: string; id: string }): JSX.Element {
             , or it has not arrived.
           </p>
         ) : null}
-        {trace ? <Strip rows={all} view={view} bounds={bounds} onView={show} /> : null}
+        {trace ? <Overview rows={all} view={view} bounds={bounds} onView={show} /> : null}
         <div class={node ? "trace-split open" : "trace-split"}>
           <Waterfall
             rows={rows}
