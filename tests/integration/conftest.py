@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from verl_otel.local.store.folder import Folder
+
 
 @contextmanager
 def ray_of_our_own(monkeypatch, **options):
@@ -55,3 +57,15 @@ def observed_ray(monkeypatch, tmp_path):
                 yield ray, capture
         finally:
             verl_otel.uninstrument()
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    """The embedded backend's writer rests for a moment only."""
+    monkeypatch.setattr("verl_otel.local.store.writer.PAUSE", 0.02)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Of an embedded backend."""
+    return Folder(tmp_path / "backend")

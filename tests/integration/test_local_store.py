@@ -10,18 +10,10 @@ from local_backend import RUN, ask, names
 from otlp_made import BEGIN, SECOND, send
 from verl_otel import local, semconv
 from verl_otel.local.journal import Journal
-from verl_otel.local.store.folder import OTHER, Folder
+from verl_otel.local.store.folder import OTHER
 from verl_otel.local.store.store import Store
 
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr("verl_otel.local.store.writer.PAUSE", 0.02)
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return Folder(tmp_path / "backend")
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def test_scalars_are_the_points_at_a_snapshots_mark_and_nothing_else(folder):
