@@ -79,3 +79,8 @@ def number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
+
+
+def columns(cursor: Cursor, question: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The rows as NumPy's arrays by column: for millions of them, none of which has a NULL."""
+    return dict(cursor.execute(question, dict(parameters)).fetchnumpy())

@@ -1,18 +1,20 @@
 """Who did what, when: lanes by time, as a matrix of states while spans are narrower than pixels, else as spans."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from verl_otel import semconv
 from verl_otel.local.queries.lane_filter import chosen
 from verl_otel.local.queries.lanes import Lane, lanes, ordered
+from verl_otel.local.queries.painting import Spans, paint
 from verl_otel.local.queries.reading import (
     MILLISECOND,
     Cursor,
     ParameterError,
     Row,
+    columns,
     integer,
     nanoseconds,
     path,
@@ -34,8 +36,8 @@ ERROR: Final = "error"
 _FIXED: Final = (UNKNOWN, IDLE, ERROR)
 _MOST_STATES: Final = 180
 _MOST_SHADES: Final = 32
-_BASE: Final = 32
-"""States come from SQL as one character each, from the blank on."""
+_MOST_AT_ONCE: Final = 2_000_000
+"""Spans that are read at once: each takes some 50 bytes."""
 
 _ROOTS: Final = (
     semconv.SPAN_STEP,
@@ -62,40 +64,17 @@ _VERSIONS: Final = """
     )
 """
 
-# Of each lane and pixel the state that covers most of it; of equals the one whose spans are shorter, since it lies
-# within the other. Weight, state and error are one number, so that the greatest is found without sorting.
-_CELLS: Final = """
+# A state for each span, its place in the window, and whether it is more than what fills gaps.
+_STATES: Final = """
     WITH kinds AS (SELECT unnest($names) AS name, unnest($phases) AS phase, unnest($states) AS state,
-        unnest($weights) AS weight),
-    who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number),
-    seen AS (
-        SELECT number, weight, error, CASE WHEN $shades > 0 AND spans.name IN (SELECT unnest($works))
-            THEN coalesce($shade + (try_cast(attributes ->> $version AS BIGINT) - $oldest) // $each, state)
-            ELSE state END AS state, greatest(start - $from, 0) AS start, least("end", $to) - $from AS "end"
-        FROM spans JOIN who USING (lane)
-        JOIN kinds ON spans.name = kinds.name AND coalesce(spans.phase, '') = kinds.phase
-        WHERE start < $to AND "end" > $from
-    ),
-    pieces AS (
-        SELECT *, unnest(range(start // $pixel, (greatest("end", start + 1) - 1) // $pixel + 1)) AS place FROM seen
-    ),
-    covered AS (
-        SELECT number, place, CASE WHEN error THEN $error ELSE state END AS state, bool_or(error) AS failed,
-            least(sum(weight * (least("end", (place + 1) * $pixel) - greatest(start, place * $pixel))), $pixel) AS time,
-            count(*) AS spans
-        FROM pieces GROUP BY ALL
-    ),
-    cells AS (
-        SELECT number, place, sum(spans) AS spans,
-            max(CASE WHEN failed THEN (1::BIGINT << 61) ELSE 0 END + time::BIGINT * 256 + state) & 255 AS state
-        FROM covered GROUP BY ALL
-    ),
-    gaps AS (
-        SELECT *, place - coalesce(lag(place) OVER (PARTITION BY number ORDER BY place), -1) - 1 AS gap FROM cells
-    )
-    SELECT number, max(spans) AS spans,
-        string_agg(repeat(' ', gap) || chr(($base + state)::INTEGER), '' ORDER BY place) AS cells
-    FROM gaps GROUP BY number
+        unnest($weights) AS weigh),
+    who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number)
+    SELECT number, weigh, error, (CASE WHEN $shades > 0 AND spans.name IN (SELECT unnest($works))
+        THEN coalesce($shade + (try_cast(attributes ->> $version AS BIGINT) - $oldest) // $each, state)
+        ELSE state END)::SMALLINT AS state, greatest(start - $from, 0) AS start, least("end", $to) - $from AS "end"
+    FROM spans JOIN who USING (lane)
+    JOIN kinds ON spans.name = kinds.name AND coalesce(spans.phase, '') = kinds.phase
+    WHERE start < $to AND "end" > $from
 """
 _SPANS: Final = """
     WITH who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number)
@@ -179,13 +158,13 @@ def timeline(
 
 @dataclass(frozen=True)
 class _Kinds:
-    """Every kind of span in the window, with the number of its state; 0 weighs what shows in gaps alone."""
+    """Every kind of span in the window, with the number of its state, and whether it is more than what fills gaps."""
 
     states: list[str]
     names: list[str]
     phases: list[str]
     numbers: list[int]
-    weights: list[int]
+    weights: list[bool]
 
 
 @dataclass(frozen=True)
@@ -217,7 +196,7 @@ def _kinds(cursor: Cursor, window: _Window) -> _Kinds:
         [one["name"] for one in found],
         [one["phase"] for one in found],
         [places.get(_state(one["name"], one["phase"]), places[UNKNOWN]) for one in found],
-        [0 if one["name"] in _ROOTS else 1 for one in found],
+        [one["name"] not in _ROOTS for one in found],
     )
 
 
@@ -237,7 +216,6 @@ def _painted(
     asked = {
         "from": window.begin,
         "to": window.end,
-        "pixel": window.pixel,
         "names": kinds.names,
         "phases": kinds.phases,
         "states": kinds.numbers,
@@ -248,29 +226,41 @@ def _painted(
         "shade": len(kinds.states),
         "oldest": shades.oldest,
         "each": shades.each,
-        "lanes": [one.lane for one in there],
-        "error": _FIXED.index(ERROR),
-        "base": _BASE,
     }
-    found = {one["number"]: one for one in rows(cursor, _CELLS, asked)}
     extents = {one["lane"]: one for one in rows(cursor, _EXTENTS)}
-    painted = {}
-    for number, lane in enumerate(there):
-        cells = found[number]["cells"] if number in found else ""
-        extent = extents[lane.lane]
-        known = window.column(extent["first"]), window.column(extent["last"] + window.pixel - 1)
-        painted[lane.lane] = line = _line(cells, known, window.width)
-        lane.idle = line.count(_FIXED.index(IDLE)) / max(1, known[1] - known[0])
-    return painted, max((int(one["spans"]) for one in found.values()), default=None)
+    painted, densest = {}, 0
+    for some in _few_spans(there):
+        told = columns(cursor, _STATES, {**asked, "lanes": [one.lane for one in some]})
+        spans = Spans(told["number"], told["state"], told["start"], told["end"], told["weigh"], told["error"])
+        matrix, most = paint(spans, len(some), window.width, window.pixel, _FIXED.index(ERROR))
+        densest = max(densest, most)
+        for lane, line in zip(some, matrix, strict=True):
+            extent = extents[lane.lane]
+            known = window.column(extent["first"]), window.column(extent["last"] + window.pixel - 1)
+            painted[lane.lane] = full = _line(line.tobytes(), known)
+            lane.idle = full.count(_FIXED.index(IDLE)) / max(1, known[1] - known[0])
+    return painted, densest or None
 
 
-_FROM_TEXT: Final = bytes(max(0, byte - _BASE) for byte in range(256))
+def _few_spans(there: Sequence[Lane]) -> Iterator[list[Lane]]:
+    """Lanes whose spans fit into memory together; at least one."""
+    some: list[Lane] = []
+    size = 0
+    for one in there:
+        if some and size + one.spans > _MOST_AT_ONCE:
+            yield some
+            some, size = [], 0
+        some.append(one)
+        size += one.spans
+    if some:
+        yield some
+
+
 _GAP_IS_IDLE: Final = bytes([_FIXED.index(IDLE), *range(1, 256)])
 
 
-def _line(cells: str, known: tuple[int, int], width: int) -> bytes:
+def _line(line: bytes, known: tuple[int, int]) -> bytes:
     """Nothing between two spans is idleness; before a lane's first and after its last nothing is known."""
-    line = cells.encode("latin-1").ljust(width).translate(_FROM_TEXT)[:width]
     first, last = known
     return line[:first] + line[first:last].translate(_GAP_IS_IDLE) + line[last:]
 
