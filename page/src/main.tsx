@@ -41,8 +41,8 @@ const PLACES: Record<string, Place> = {
   engine: { title: "Engine", view: Engine, needs: "/engine" },
   hardware: { title: "Hardware", view: Hardware, needs: "/hardware" },
   pipeline: { title: "Pipeline", view: Pipeline, needs: "/pipeline" },
-  guide: { title: "What to do", view: Guide, needs: "", hidden: true },
   compare: { title: "Compare", view: Compare, needs: "/config" },
+  guide: { title: "Guide", view: Guide, needs: "", hidden: true },
 };
 
 const reported = Object.keys(window.__answers ?? {});
