@@ -101,8 +101,9 @@ def drag(page, strip, begin, end):
     page.tab.mouse.move(box["x"] + begin * box["width"], middle)
     page.tab.mouse.down()
     page.tab.mouse.move(box["x"] + end * box["width"], middle, steps=5)
+    before = page.tab.url
     page.tab.mouse.up()
-    page.tab.wait_for_timeout(300)  # only where a gesture rests goes into the address
+    page.tab.wait_for_function("(before) => location.href !== before", arg=before)
     page.settle()
 
 

@@ -22,6 +22,8 @@ export const MARK_SIGNS: Record<Mark["kind"], string> = {
   checkpoint: "C", restart: "R", nan: "N", weights: "W", stuck: "S", profile: "P", oom: "M", error: "E", end: "■",
 };
 const SERIOUS = new Set<Mark["kind"]>(["nan", "stuck", "oom", "error"]);
+/** What comes again and again: some of them say it. */
+const USUAL = new Set<Mark["kind"]>(["checkpoint", "weights"]);
 const FONT = "11px system-ui, -apple-system, 'Segoe UI', sans-serif";
 
 const decimal = (from: number, to: number): number[] => {
@@ -167,8 +169,10 @@ export function drawMarks(plot: uPlot, marks: readonly PlacedMark[]): void {
     const x = plot.valToPos(mark.x, "x", true);
     if (!(x >= bbox.left && x <= bbox.left + bbox.width)) continue;
     const serious = SERIOUS.has(mark.kind);
-    if (!serious && x - drawn < 6 * ratio) continue; // a checkpoint every pixel would be a curtain
-    drawn = x;
+    if (USUAL.has(mark.kind)) {
+      if (Math.abs(x - drawn) < 6 * ratio) continue; // one every pixel would be a curtain
+      drawn = x;
+    }
     const color = paint(serious ? "--error" : "--muted");
     context.strokeStyle = faded(color, 0.45);
     context.setLineDash([2 * ratio, 3 * ratio]);

@@ -7,19 +7,24 @@ import "./views.css";
 
 const PREFIX = "guide-";
 
+function show(at: string): void {
+  const heading = document.getElementById(PREFIX + at);
+  if (!heading) return;
+  heading.tabIndex = -1;
+  heading.focus({ preventScroll: true });
+  heading.scrollIntoView();
+}
+
 export function View(): JSX.Element {
   const at = param("at");
-  useEffect(() => {
-    const heading = document.getElementById(PREFIX + at);
-    heading?.scrollIntoView();
-    heading?.focus({ preventScroll: true });
-  }, [at]);
+  useEffect(() => show(at), [at]);
   // Its own links lead within it; the address is the view's.
   const follow = (event: MouseEvent): void => {
     const href = event.target instanceof Element ? event.target.closest("a")?.getAttribute("href") : null;
-    if (!href?.startsWith("#")) return;
+    if (!href?.startsWith("#") || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     adjust({ at: href.slice(1) });
+    show(href.slice(1));
   };
   return <article class="frame guide" onClick={follow} dangerouslySetInnerHTML={{ __html: text }} />;
 }

@@ -2,7 +2,7 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Signal, Trajectories } from "../api";
-import { useAnswer } from "../api";
+import { isReport, useAnswer } from "../api";
 import { phaseVar } from "../colors";
 import { Frame } from "../chart/frame";
 import { StackChart } from "../chart/stack";
@@ -80,6 +80,7 @@ export function View({ run }: { run: string }): JSX.Element {
           <Distribution title="seconds" of={distributions?.seconds ?? null} text={seconds} color={phaseVar("unknown")} />
         </div>
         <Table
+          key={offset}
           rows={rows}
           sort={sort}
           descending={descending}
@@ -88,7 +89,7 @@ export function View({ run }: { run: string }): JSX.Element {
           onOpen={({ trace, span }) => adjust({ open: opened === `${trace}/${span}` ? null : `${trace}/${span}` })}
           onEnd={() => rows.length >= limit && limit < MOST && setLimit(limit + PAGE)}
         />
-        {total > MOST ? <Pager offset={offset} total={total} onMove={(next) => (setLimit(PAGE), setOffset(next))} /> : null}
+        {total > MOST && !isReport ? <Pager offset={offset} total={total} onMove={(next) => (setLimit(PAGE), setOffset(next))} /> : null}
       </Frame>
       {opened ? <Opened run={run} opened={opened} /> : null}
       {choice.step === null ? <SignalByStep run={run} /> : <Extremes run={run} step={choice.step} />}

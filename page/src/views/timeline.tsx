@@ -16,6 +16,7 @@ import { Legend } from "./timeline/legend";
 import { Minimap } from "./timeline/minimap";
 import { Stragglers } from "./timeline/stragglers";
 import { Toolbar } from "./timeline/toolbar";
+import { isWeights } from "./looks";
 import "./views.css";
 
 const TOP = 16;
@@ -152,7 +153,7 @@ export function View({ run }: { run: string }): JSX.Element {
         ) : null}
         {shared && rows.length ? <Lanes {...shared} id="lanes" title="Timeline" rows={rows} /> : null}
         {data?.spans?.length === 0 ? <p class="muted">Nothing was told of this time.</p> : null}
-        {data ? <Legend states={data.states} weights={byWeights} /> : null}
+        {data ? <Legend states={data.states} weights={byWeights && (data.spans !== null || data.states.some(isWeights))} /> : null}
         {data && data.lanes.length < data.total_lanes ? (
           <p class="muted">
             {count(data.lanes.length)} of {count(data.total_lanes)} rows were sent: a filter shows others.

@@ -1,6 +1,8 @@
 """Answers of the API: JSON in which what is no number is null, packed where the client can unpack it."""
 
 import gzip
+import json
+import math
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
@@ -18,7 +20,10 @@ _FRESH: Final = {"cache-control": "no-store", "vary": "accept-encoding"}
 
 def encoded(value: Any) -> bytes:
     """JSON. NaN and infinities, of which it knows nothing, become null."""
-    return orjson.dumps(value, default=_plain)
+    try:
+        return orjson.dumps(value, default=_plain)
+    except TypeError:  # numbers beyond 64 bits, texts that are no Unicode: somebody's data may have them
+        return json.dumps(_cleaned(value), allow_nan=False, separators=(",", ":")).encode()
 
 
 def _plain(value: Any) -> Any:
@@ -27,6 +32,16 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):  # one with names
         return list(value)
     raise TypeError(f"{type(value).__name__} has no JSON")
+
+
+def _cleaned(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _cleaned(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_cleaned(one) for one in value]
+    if isinstance(value, float | Decimal):
+        return float(value) if math.isfinite(value) else None
+    return value
 
 
 def packed(request: Request, value: Any) -> Response:

@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 THREADS: Final = 4
 MOST_WAITING: Final = 64
 SECONDS: Final = 20.0
+_AGAIN: Final = 0.2
 T = TypeVar("T")
 
 
@@ -71,9 +72,15 @@ class Asking:
             return await asyncio.wait_for(asyncio.shield(future), seconds)
         except asyncio.TimeoutError:
             if end is not None:
-                end()
+                self._end(future, end)
             future.add_done_callback(_looked_at)
             raise SlowError from None
+
+    def _end(self, future: "asyncio.Future[Any]", end: Callable[[], Any]) -> None:
+        """Again and again: a question may put more than one query."""
+        if not future.done():
+            end()
+            asyncio.get_running_loop().call_later(_AGAIN, self._end, future, end)
 
     def _done(self, _: "asyncio.Future[Any]") -> None:
         self._waiting -= 1

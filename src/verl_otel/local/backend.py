@@ -157,13 +157,11 @@ def _is_served(folder: Folder) -> bool:
 
 
 def _is_alive(pid: int) -> bool:
-    with contextlib.suppress(ChildProcessError):  # started by this process, it stays until somebody asks how it ended
-        os.waitpid(pid, os.WNOHANG)
+    """A process that has ended but that nobody has asked how is none."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
         return False
-    return True
 
 
 def _last_words(log: Path) -> str:

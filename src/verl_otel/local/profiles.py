@@ -1,8 +1,10 @@
 """What verl's profilers wrote: which files belong to a run, and torch's traces of many ranks as one, on one clock."""
 
 import contextlib
+import functools
 import json
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,6 +20,8 @@ _TRACES: Final = (".json", ".json.gz")
 _OTHERS: Final = (".nsys-rep", ".qdrep", ".sqlite", ".pickle", ".pkl", ".html", ".prof", ".db", ".csv")
 _MOST: Final = 10_000
 """Files of a folder that are looked at."""
+_FRESH: Final = 10
+"""Seconds for which a folder isn't looked through again: it may be on a shared disk."""
 _AROUND: Final = 600 * 10**9
 """A file is a capture's if it was written at most so long (ns) before or after the capture was told of."""
 _CAPTURES: Final = """
@@ -66,7 +70,7 @@ def found(database: "DuckDBPyConnection") -> list[dict[str, Any]]:
     files: dict[str, ProfileFile] = {}
     for folder in {one.path for one in captures}:
         theirs = [one for one in captures if one.path == folder]
-        for path in _files(Path(folder)):
+        for path in _files(folder, int(time.monotonic() // _FRESH)):
             if (one := _of(path, theirs)) is not None:
                 files[one.path] = one
     order = sorted(files.values(), key=lambda one: (one.step or 0, one.rank or 0, one.path))
@@ -192,17 +196,20 @@ def _captures(database: "DuckDBPyConnection") -> list[_Capture]:
     captures = []
     # A key that holds dots, as a path in JSON.
     asked = {"event": semconv.EVENT_PROFILE, "path": f'$."{semconv.PROFILER_PATH}"'}
-    for time, kept in database.execute(_CAPTURES, asked).fetchall():
+    for at, kept in database.execute(_CAPTURES, asked).fetchall():
         told = json.loads(kept)
         values = (told.get(name) for name in (semconv.STEP, semconv.RANK, semconv.ROLE))
-        captures.append(_Capture(time, told.get(semconv.PROFILER_TOOL), str(told[semconv.PROFILER_PATH]), *values))
+        captures.append(_Capture(at, told.get(semconv.PROFILER_TOOL), str(told[semconv.PROFILER_PATH]), *values))
     return captures
 
 
-def _files(folder: Path) -> list[Path]:
+@functools.lru_cache(maxsize=256)
+def _files(folder: str, moment: int) -> list[Path]:
+    """What is there at a moment, all of which is asked for again and again while a run goes on."""
+    del moment
     some: list[Path] = []
     with contextlib.suppress(OSError):
-        for path in folder.rglob("*"):
+        for path in Path(folder).rglob("*"):
             if len(some) == _MOST:
                 break
             if path.name.endswith((*_TRACES, *_OTHERS)) and path.is_file():

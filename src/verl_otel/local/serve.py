@@ -80,7 +80,7 @@ class _Server(uvicorn.Server):
                 app,
                 log_level="warning",
                 access_log=False,
-                proxy_headers=False,
+                proxy_headers=False,  # who asks is whoever is connected
                 timeout_graceful_shutdown=_GRACE,
                 lifespan="auto",
             )

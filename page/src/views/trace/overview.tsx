@@ -40,7 +40,7 @@ export function Overview({ rows, view, bounds, onView }: OverviewProps): JSX.Ele
   return (
     <Strip
       label={`The whole trace, ${seconds((bounds[1] - bounds[0]) / 1000)}, ${rows.length} rows.`}
-      keys="The whole trace. Drag to choose a part; arrows move it, plus and minus change its width, f shows all."
+      keys="The whole trace. Drag to choose a part, or the part shown to move it, as arrows do, plus and minus change its width, f shows all."
       height={HEIGHT}
       paint={paint}
       view={view}

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-_MOST_AT_ONCE: Final = 1 << 21
+_MOST_SUMS: Final = 1 << 21
 """Sums that are kept at once, of every cell of some rows one for each state; and pieces of spans, one for each cell."""
 
 Array = Any
@@ -40,7 +40,7 @@ def paint(spans: Spans, rows: int, width: int, pixel: int, error: int) -> tuple[
     cell, the one of the greater number is shown.
     """
     matrix, densest = np.zeros((rows, width), np.uint8), 0
-    at_once = max(1, _MOST_AT_ONCE // (width * max(1, len(np.unique(spans.states)))))
+    at_once = max(1, _MOST_SUMS // (width * max(1, len(np.unique(spans.states)))))
     for begin, part in _by_rows(spans, rows, at_once):
         height = min(at_once, rows - begin)
         painted, most = _cells(part, begin, height * width, width, pixel, error)
@@ -72,8 +72,10 @@ def _cells(spans: Spans, begin: int, cells: int, width: int, pixel: int, error: 
         place = np.arange(len(each)) - np.repeat(np.cumsum(pieces[some]) - pieces[some], pieces[some]) + first[each]
         cell = (spans.rows[each] - begin) * width + place
         covered = np.minimum(spans.ends[each], (place + 1) * pixel) - np.maximum(spans.starts[each], place * pixel)
+        # By a clock that was set back a span may end before it begins.
+        covered = np.where(spans.weigh[each], np.maximum(covered, 0), 0)
         index = cell * kinds + states[each]
-        time += np.bincount(index, np.where(spans.weigh[each], covered, 0), cells * kinds)
+        time += np.bincount(index, covered, cells * kinds)
         count += np.bincount(index, minlength=cells * kinds)
         failed[cell[spans.errors[each]]] = True
     # As many that run at once can't cover more than all of it; what isn't there covers less than what fills a gap.
@@ -91,6 +93,6 @@ def _few(pieces: Array) -> Iterator[slice]:
     begin = 0
     while begin < len(pieces):
         before = past[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(past, before + _MOST_AT_ONCE, side="right")))
+        end = max(begin + 1, int(np.searchsorted(past, before + _MOST_SUMS, side="right")))
         yield slice(begin, end)
         begin = end

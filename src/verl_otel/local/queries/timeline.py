@@ -36,8 +36,8 @@ ERROR: Final = "error"
 _FIXED: Final = (UNKNOWN, IDLE, ERROR)
 _MOST_STATES: Final = 180
 _MOST_SHADES: Final = 32
-_MOST_AT_ONCE: Final = 2_000_000
-"""Spans that are read at once: each takes some 50 bytes."""
+_MOST_READ: Final = 1_000_000
+"""Spans that are read at once: each takes some 100 bytes."""
 
 _ROOTS: Final = (
     semconv.SPAN_STEP,
@@ -52,6 +52,7 @@ _GENERATES: Final = "gen"
 
 _EXTENT: Final = 'SELECT min(start) AS first, max("end") AS last FROM spans WHERE lane IS NOT NULL'
 _EXTENTS: Final = 'SELECT lane, min(start) AS first, max("end") AS last FROM spans WHERE lane IS NOT NULL GROUP BY lane'
+# The longest first: of states that cover as much of a cell the shorter spans' is shown, since it lies within the other.
 _KINDS: Final = """
     SELECT name, coalesce(phase, '') AS phase, avg("end" - start) AS length FROM spans
     WHERE lane IS NOT NULL AND start < $to AND "end" > $from GROUP BY ALL ORDER BY length DESC
@@ -59,7 +60,7 @@ _KINDS: Final = """
 
 _VERSIONS: Final = """
     SELECT min(version) AS oldest, max(version) AS newest FROM (
-        SELECT try_cast(attributes ->> $version AS BIGINT) AS version FROM spans
+        SELECT try_cast(attributes ->> $version AS INTEGER)::BIGINT AS version FROM spans
         WHERE lane IS NOT NULL AND name IN (SELECT unnest($works)) AND start < $to AND "end" > $from
     )
 """
@@ -68,13 +69,18 @@ _VERSIONS: Final = """
 _STATES: Final = """
     WITH kinds AS (SELECT unnest($names) AS name, unnest($phases) AS phase, unnest($states) AS state,
         unnest($weights) AS weigh),
-    who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number)
-    SELECT number, weigh, error, (CASE WHEN $shades > 0 AND spans.name IN (SELECT unnest($works))
-        THEN coalesce($shade + (try_cast(attributes ->> $version AS BIGINT) - $oldest) // $each, state)
-        ELSE state END)::SMALLINT AS state, greatest(start - $from, 0) AS start, least("end", $to) - $from AS "end"
-    FROM spans JOIN who USING (lane)
-    JOIN kinds ON spans.name = kinds.name AND coalesce(spans.phase, '') = kinds.phase
-    WHERE start < $to AND "end" > $from
+    who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number),
+    told AS (
+        SELECT *, CASE WHEN $shades > 0 AND name IN (SELECT unnest($works))
+            THEN try_cast(attributes ->> $version AS INTEGER)::BIGINT END AS version
+        FROM spans WHERE start < $to AND "end" > $from
+    )
+    -- A version that came in since they were asked for has the nearest state.
+    SELECT number, weigh, error, (CASE WHEN version IS NULL THEN state
+            ELSE $shade + least(greatest((version - $oldest) // $each, 0), $shades - 1) END)::SMALLINT AS state,
+        greatest(start - $from, 0) AS start, least("end", $to) - $from AS "end"
+    FROM told JOIN who USING (lane)
+    JOIN kinds ON told.name = kinds.name AND coalesce(told.phase, '') = kinds.phase
 """
 _SPANS: Final = """
     WITH who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number)
@@ -247,7 +253,7 @@ def _few_spans(there: Sequence[Lane]) -> Iterator[list[Lane]]:
     some: list[Lane] = []
     size = 0
     for one in there:
-        if some and size + one.spans > _MOST_AT_ONCE:
+        if some and size + one.spans > _MOST_READ:
             yield some
             some, size = [], 0
         some.append(one)
@@ -268,8 +274,8 @@ def _line(line: bytes, known: tuple[int, int]) -> bytes:
 def _composition(painted: Sequence[bytes], states: int, width: int) -> list[list[float]]:
     """For each column, the share of lanes in each state."""
     together = b"".join(painted)
-    columns = (together[column::width] for column in range(width))
-    return [[column.count(state) / len(painted) for state in range(states)] for column in columns]
+    each = (together[column::width] for column in range(width))
+    return [[column.count(state) / len(painted) for state in range(states)] for column in each]
 
 
 def _spans(cursor: Cursor, shown: Sequence[Lane], window: _Window) -> list[Row]:

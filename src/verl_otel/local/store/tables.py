@@ -14,7 +14,7 @@ _ABSENT: Final = -(1 << 63)
 _INT, _TEXT, _BOOL, _FLOAT, _TEXT_OF, _FEW = "int", "text", "bool", "float", "text of ", "few of "
 """Kinds of columns. `_FLOAT` is never NULL: NaN is, on its way through NumPy. `_TEXT_OF`: a type, written as text.
 
-`_FEW`: the same where most rows have what others have, too; each text is read once.
+`_FEW`: the same of texts, never NULL, that most rows share: each is read once.
 """
 
 _TABLES: Final[dict[str, dict[str, str]]] = {
