@@ -98,12 +98,13 @@ def drag(page, strip, begin, end):
     """Over a strip, from and to a share of its width."""
     box = strip.bounding_box()
     middle = box["y"] + box["height"] / 2
+    before = page.tab.url
     page.tab.mouse.move(box["x"] + begin * box["width"], middle)
     page.tab.mouse.down()
     page.tab.mouse.move(box["x"] + end * box["width"], middle, steps=5)
-    before = page.tab.url
     page.tab.mouse.up()
     page.tab.wait_for_function("(before) => location.href !== before", arg=before)
+    page.tab.wait_for_timeout(500)  # it may have rested in between: the address has the last rest
     page.settle()
 
 
