@@ -161,6 +161,8 @@ def by_program(tmp_path_factory):
     environment = {
         # More often than the page is read: on a fast machine the engine works for less than a second.
         "OTEL_METRIC_EXPORT_INTERVAL": "200",
+        # And TransferQueue asks its units more often than a step takes.
+        "TQ_METRICS_COLLECT_INTERVAL": "1",
         "VERL_OTEL_LOG_FIGURES": "true",
         "FAKE_NVML": str(folder / "gpus"),
         "LD_LIBRARY_PATH": str(compiled_nvml(folder)),
