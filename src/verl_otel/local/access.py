@@ -15,7 +15,7 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from verl_otel.local.otlp.http import PREFIX
+from verl_otel.local.otlp.http import PREFIX as OTLP
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 WILDCARDS: Final = frozenset({"0.0.0.0", "::"})  # noqa: S104 - compared, not bound
@@ -65,14 +65,14 @@ class Access:
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return 403, f"a page of {origin} may not ask this backend", {}
-        is_data = scope["path"].startswith((API, PREFIX))
+        is_data = scope["path"].startswith((API, OTLP))
         if is_data and headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             return 403, "another page may not ask this backend", {}
         return None
 
     def _entrance(self, scope: Scope, headers: Mapping[str, str]) -> "_Answer | None":
         """Where a token is asked for: it is shown once, in the link, and then a cookie stands for it."""
-        if self._token is None or self._proof is None or scope["path"].startswith(PREFIX):
+        if self._token is None or self._proof is None or scope["path"].startswith(OTLP):
             return None
         cookie = f"verl-otel-{_port(headers.get('host', ''))}"
         if _same(_cookie(headers, cookie), self._proof) or _same(headers.get("authorization"), f"Bearer {self._token}"):

@@ -203,7 +203,7 @@ def _captures(database: "DuckDBPyConnection") -> list[_Capture]:
     return captures
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=16)
 def _files(folder: str, moment: int) -> list[Path]:
     """What is there at a moment, all of which is asked for again and again while a run goes on."""
     del moment

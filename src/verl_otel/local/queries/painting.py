@@ -1,6 +1,6 @@
 """Spans painted into a matrix of states: in each cell what covers most of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -67,7 +67,7 @@ def _cells(spans: Spans, begin: int, cells: int, width: int, pixel: int, error: 
     failed = np.zeros(cells, bool)
     first = spans.starts // pixel
     pieces = (np.maximum(spans.ends, spans.starts + 1) - 1) // pixel - first + 1
-    for some in _few(pieces):
+    for some in slices(pieces, _MOST_SUMS):
         each = np.repeat(np.arange(some.start, some.stop), pieces[some])
         place = np.arange(len(each)) - np.repeat(np.cumsum(pieces[some]) - pieces[some], pieces[some]) + first[each]
         cell = (spans.rows[each] - begin) * width + place
@@ -87,12 +87,12 @@ def _cells(spans: Spans, begin: int, cells: int, width: int, pixel: int, error: 
     return painted, int(total.max())
 
 
-def _few(pieces: Array) -> Iterator[slice]:
-    """Spans that are cut into so many pieces together; at least one."""
-    past = np.cumsum(pieces)
+def slices(sizes: Array | Sequence[int], most: int) -> Iterator[slice]:
+    """Neighbours that are no larger than `most` together; at least one."""
+    past = np.cumsum(sizes)
     begin = 0
-    while begin < len(pieces):
+    while begin < len(past):
         before = past[begin - 1] if begin else 0
-        end = max(begin + 1, int(np.searchsorted(past, before + _MOST_SUMS, side="right")))
+        end = max(begin + 1, int(np.searchsorted(past, before + most, side="right")))
         yield slice(begin, end)
         begin = end

@@ -1,14 +1,14 @@
 """Who did what, when: lanes by time, as a matrix of states while spans are narrower than pixels, else as spans."""
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from verl_otel import semconv
 from verl_otel.local.queries.lane_filter import chosen
 from verl_otel.local.queries.lanes import Lane, lanes, ordered
-from verl_otel.local.queries.painting import Spans, paint
+from verl_otel.local.queries.painting import Spans, paint, slices
 from verl_otel.local.queries.reading import (
     MILLISECOND,
     Cursor,
@@ -58,21 +58,22 @@ _KINDS: Final = """
     WHERE lane IS NOT NULL AND start < $to AND "end" > $from GROUP BY ALL ORDER BY length DESC
 """
 
-_VERSIONS: Final = """
+_VERSION: Final = "try_cast(attributes ->> $version AS INTEGER)::BIGINT"
+_VERSIONS: Final = f"""
     SELECT min(version) AS oldest, max(version) AS newest FROM (
-        SELECT try_cast(attributes ->> $version AS INTEGER)::BIGINT AS version FROM spans
+        SELECT {_VERSION} AS version FROM spans
         WHERE lane IS NOT NULL AND name IN (SELECT unnest($works)) AND start < $to AND "end" > $from
     )
-"""
+"""  # noqa: S608 - our own words
 
 # A state for each span, its place in the window, and whether it is more than what fills gaps.
-_STATES: Final = """
+_STATES: Final = f"""
     WITH kinds AS (SELECT unnest($names) AS name, unnest($phases) AS phase, unnest($states) AS state,
         unnest($weights) AS weigh),
     who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number),
     told AS (
         SELECT *, CASE WHEN $shades > 0 AND name IN (SELECT unnest($works))
-            THEN try_cast(attributes ->> $version AS INTEGER)::BIGINT END AS version
+            THEN {_VERSION} END AS version
         FROM spans WHERE start < $to AND "end" > $from
     )
     -- A version that came in since they were asked for has the nearest state.
@@ -81,7 +82,7 @@ _STATES: Final = """
         greatest(start - $from, 0) AS start, least("end", $to) - $from AS "end"
     FROM told JOIN who USING (lane)
     JOIN kinds ON told.name = kinds.name AND coalesce(told.phase, '') = kinds.phase
-"""
+"""  # noqa: S608 - our own words
 _SPANS: Final = """
     WITH who AS (SELECT unnest($lanes) AS lane, unnest(range(len($lanes))) AS number)
     SELECT number, start, "end", name, coalesce(phase, '') AS phase, step, error, trace, span,
@@ -235,7 +236,8 @@ def _painted(
     }
     extents = {one["lane"]: one for one in rows(cursor, _EXTENTS)}
     painted, densest = {}, 0
-    for some in _few_spans(there):
+    for these in slices([one.spans for one in there], _MOST_READ):
+        some = there[these]
         told = columns(cursor, _STATES, {**asked, "lanes": [one.lane for one in some]})
         spans = Spans(told["number"], told["state"], told["start"], told["end"], told["weigh"], told["error"])
         matrix, most = paint(spans, len(some), window.width, window.pixel, _FIXED.index(ERROR))
@@ -246,20 +248,6 @@ def _painted(
             painted[lane.lane] = full = _line(line.tobytes(), known)
             lane.idle = full.count(_FIXED.index(IDLE)) / max(1, known[1] - known[0])
     return painted, densest or None
-
-
-def _few_spans(there: Sequence[Lane]) -> Iterator[list[Lane]]:
-    """Lanes whose spans fit into memory together; at least one."""
-    some: list[Lane] = []
-    size = 0
-    for one in there:
-        if some and size + one.spans > _MOST_READ:
-            yield some
-            some, size = [], 0
-        some.append(one)
-        size += one.spans
-    if some:
-        yield some
 
 
 _GAP_IS_IDLE: Final = bytes([_FIXED.index(IDLE), *range(1, 256)])
